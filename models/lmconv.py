@@ -1,0 +1,271 @@
+"""The locally masked convolution (the paper's Algorithms 1 and 3) in three interchangeable forms.
+
+All forms compute the same sum; they differ in memory and speed:
+
+- `listing`: im2col, mask, matrix product, with gradients by autodiff.
+- `efficient`: the paper's figure: its own backward pass recomputes im2col instead of keeping it.
+- `grouped`: groups the pixels by mask pattern, and calls an ordinary convolution for each group.
+  Raster has one pattern, S-curve two (even and odd rows). Where the patterns form no regular
+  grid (Hilbert), it adds up one 1x1 convolution for each tap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lmzip.masks import Kernel, Mask, make_mask, overlap
+from lmzip.orders import Ranks
+
+
+@dataclass(frozen=True)
+class PatternGroup:
+    """The pixels rows[i] :: period, columns[j] :: period, which all see the same taps."""
+
+    row: int
+    column: int
+    row_period: int
+    column_period: int
+    pattern: Tensor  # (k1, k2), 1 where a tap is visible
+    box: tuple[int, int, int, int]  # top, bottom, left, right taps: the visible part of the kernel
+
+
+class LocalMask:
+    """The mask of one order, shape and kernel, prepared for every form of the layer."""
+
+    def __init__(self, ranks: Ranks, kernel: Kernel) -> None:
+        mask = make_mask(ranks, kernel)
+        self.kernel = kernel
+        self.height, self.width = ranks.shape
+        self.matrix = torch.from_numpy(mask.reshape(kernel.taps, -1)).float()  # (k1 k2, H W)
+        self.groups = _group_pixels(mask, kernel)
+
+    def to(self, like: Tensor) -> Tensor:
+        """Return the mask matrix with the dtype and device of another tensor, and keep it so."""
+        if self.matrix.dtype != like.dtype or self.matrix.device != like.device:
+            self.matrix = self.matrix.to(like)
+        return self.matrix
+
+
+class MaskSet:
+    """The masks of one order and shape, made when a layer first asks for its kernel's."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self._masks: dict[Kernel, LocalMask] = {}
+
+    def __getitem__(self, kernel: Kernel) -> LocalMask:
+        if kernel not in self._masks:
+            self._masks[kernel] = LocalMask(self.ranks, kernel)
+        return self._masks[kernel]
+
+
+class LMConv(nn.Module):
+    """Locally masked 2D convolution with optional mask conditioning (Algorithm 3)."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel: Kernel,
+        *,
+        bias: bool = True,
+        mask_conditioning: bool = False,
+        form: str = "grouped",
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.form = form
+        shape = (out_channels, in_channels, kernel.height, kernel.width)
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.mask_weight = nn.Parameter(torch.empty(out_channels, kernel.height, kernel.width))
+        if not mask_conditioning:
+            self.register_parameter("mask_weight", None)
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise as PyTorch initialises its convolutions; mask conditioning starts at zero."""
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.mask_weight is not None:
+            nn.init.zeros_(self.mask_weight)
+
+    def forward(self, x: Tensor, masks: MaskSet) -> Tensor:  # (B, C_in, H, W) -> (B, C_out, H, W)
+        mask = masks[self.kernel]
+        y = FORMS[self.form](x, self.weight, mask)
+        if self.mask_weight is not None:
+            y = y + self.condition_on_mask(mask)
+        return y if self.bias is None else y + self.bias[:, None, None]
+
+    def condition_on_mask(self, mask: LocalMask) -> Tensor:
+        """Return W_M M of Algorithm 3, which depends on the order alone: (C_out, H, W)."""
+        assert self.mask_weight is not None
+        conditioned = self.mask_weight.flatten(1) @ mask.to(self.mask_weight)
+        return conditioned.view(-1, mask.height, mask.width)
+
+
+def convolve_listing(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
+    """Extract patches, mask them, multiply: Algorithm 1 as it stands."""
+    patches = _masked_patches(x, weight, mask)
+    return (weight.flatten(1) @ patches).view(x.shape[0], -1, *x.shape[2:])
+
+
+class _EfficientConvolution(torch.autograd.Function):
+    """Algorithm 1 that keeps only its inputs and extracts the patches anew for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.mask = mask
+        return convolve_listing(x, weight, mask)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        x, weight = ctx.saved_tensors
+        gradient = gradients[0].flatten(2)  # (B, C_out, H W)
+        x_gradient = weight_gradient = None
+        if ctx.needs_input_grad[0]:
+            patches = weight.flatten(1).t() @ gradient
+            _mask_patches(patches, ctx.mask)
+            x_gradient = F.fold(patches, x.shape[2:], **_window(ctx.mask.kernel))
+            del patches
+        if ctx.needs_input_grad[1]:
+            patches = _masked_patches(x, weight, ctx.mask)
+            weight_gradient = weight.new_zeros(weight.shape[0], patches.shape[1])
+            for image_gradient, image_patches in zip(gradient, patches, strict=True):
+                weight_gradient.addmm_(image_gradient, image_patches.t())
+            weight_gradient = weight_gradient.view(weight.shape)
+        return x_gradient, weight_gradient, None
+
+
+def convolve_efficient(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
+    """Like `convolve_listing`, with far less memory kept for the backward pass."""
+    result: Tensor = _EfficientConvolution.apply(x, weight, mask)  # type: ignore[no-untyped-call]
+    return result
+
+
+def convolve_grouped(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
+    """One ordinary convolution for each mask pattern, or for each tap if there are too many."""
+    if mask.groups is None:
+        return _convolve_by_tap(x, weight, mask)
+    if len(mask.groups) == 1:
+        return _convolve_group(x, weight, mask.kernel, mask.groups[0])
+    y = x.new_empty(x.shape[0], weight.shape[0], *x.shape[2:])
+    for group in mask.groups:
+        rows = slice(group.row, None, group.row_period)
+        columns = slice(group.column, None, group.column_period)
+        y[:, :, rows, columns] = _convolve_group(x, weight, mask.kernel, group)
+    return y
+
+
+FORMS: dict[str, Callable[[Tensor, Tensor, LocalMask], Tensor]] = {
+    "listing": convolve_listing,
+    "efficient": convolve_efficient,
+    "grouped": convolve_grouped,
+}
+
+
+def _masked_patches(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
+    patches = F.unfold(x, **_window(mask.kernel))  # (B, C_in k1 k2, H W)
+    by_channel = patches.view(-1, mask.kernel.taps, patches.shape[2])
+    return (by_channel * mask.to(weight)).view(patches.shape)
+
+
+def _mask_patches(patches: Tensor, mask: LocalMask) -> None:
+    patches.view(-1, mask.kernel.taps, patches.shape[2]).mul_(mask.to(patches))
+
+
+def _window(kernel: Kernel) -> dict[str, Any]:
+    """The arguments with which fold and unfold leave the image's size as it is."""
+    padding = kernel.dilation * (kernel.height // 2), kernel.dilation * (kernel.width // 2)
+    size = kernel.height, kernel.width
+    return {"kernel_size": size, "dilation": kernel.dilation, "padding": padding}
+
+
+def _convolve_group(x: Tensor, weight: Tensor, kernel: Kernel, group: PatternGroup) -> Tensor:
+    """Convolve at the pixels of one group, with the visible part of the kernel."""
+    top, bottom, left, right = group.box
+    visible = (weight * group.pattern.to(weight))[:, :, top : bottom + 1, left : right + 1]
+    d, height, width = kernel.dilation, x.shape[2], x.shape[3]
+    above, below = d * (kernel.height // 2 - top), d * (bottom - kernel.height // 2)
+    before, after = d * (kernel.width // 2 - left), d * (right - kernel.width // 2)
+    stride = group.row_period, group.column_period
+    # Padding is cheapest inside the convolution; it is symmetric there, so one side may have too
+    # much, and the rows and columns that come out too many are cut off.
+    vertical, horizontal = max(above, below), max(before, after)
+    first_row, first_column = vertical - above + group.row, horizontal - before + group.column
+    if stride == (1, 1):
+        y = F.conv2d(x, visible, padding=(vertical, horizontal), dilation=d)
+        return y[:, :, first_row : first_row + height, first_column : first_column + width]
+    padded = F.pad(x, (before - group.column, after, above - group.row, below))
+    return F.conv2d(padded, visible, stride=stride, dilation=d)
+
+
+def _convolve_by_tap(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
+    """Add up the taps: each is a 1x1 convolution of the shifted and masked image."""
+    height, width = x.shape[2:]
+    matrix = mask.to(weight).view(-1, height, width)
+    by_tap = weight.flatten(2).unbind(2)
+    y = x.new_zeros(x.shape[0], weight.shape[0], height, width)
+    for tap, (down, right) in enumerate(mask.kernel.offsets()):
+        rows, columns = overlap(down, height), overlap(right, width)
+        visible = matrix[tap, rows, columns]
+        if visible.any():
+            shifted = x[:, :, overlap(-down, height), overlap(-right, width)] * visible
+            part = F.conv2d(shifted, by_tap[tap][:, :, None, None])
+            y[:, :, rows, columns] += part
+    return y
+
+
+def _group_pixels(mask: Mask, kernel: Kernel) -> tuple[PatternGroup, ...] | None:
+    """Find the smallest grid (all pixels, every second row, every second column) whose pixels
+    share one pattern. Taps outside the image are zero anyway and fit every pattern."""
+    for row_period, column_period in ((1, 1), (2, 1), (1, 2)):
+        groups = []
+        for row in range(row_period):
+            for column in range(column_period):
+                part = (slice(row, None, row_period), slice(column, None, column_period))
+                pattern = _common_pattern(mask, kernel, part)
+                if pattern is None:
+                    break
+                groups.append(
+                    PatternGroup(row, column, row_period, column_period, *_box(pattern, kernel))
+                )
+        if len(groups) == row_period * column_period:
+            return tuple(groups)
+    return None
+
+
+def _common_pattern(
+    mask: Mask, kernel: Kernel, part: tuple[slice, slice]
+) -> npt.NDArray[np.bool_] | None:
+    height, width = mask.shape[1:]
+    pattern = np.zeros(kernel.taps, bool)
+    for tap, (down, right) in enumerate(kernel.offsets()):
+        inside = np.zeros((height, width), bool)
+        inside[overlap(down, height), overlap(right, width)] = True
+        seen = mask[tap][part][inside[part]]
+        if seen.any() and not seen.all():
+            return None
+        pattern[tap] = seen.any()
+    return pattern
+
+
+def _box(
+    pattern: npt.NDArray[np.bool_], kernel: Kernel
+) -> tuple[Tensor, tuple[int, int, int, int]]:
+    grid = pattern.reshape(kernel.height, kernel.width)
+    rows, columns = np.flatnonzero(grid.any(1)), np.flatnonzero(grid.any(0))
+    centre = kernel.height // 2, kernel.width // 2
+    if not grid.any():  # nothing to see: the first layer of a single pixel
+        rows, columns = np.array([centre[0]]), np.array([centre[1]])
+    box = int(rows[0]), int(rows[-1]), int(columns[0]), int(columns[-1])
+    return torch.from_numpy(grid).float(), box
