@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from lmzip.masks import Kernel, Mask, make_mask, overlap
 from lmzip.orders import Ranks
 
+_AT_ONCE = 4  # images whose patches the efficient form holds at the same time
+
 
 @dataclass(frozen=True)
 class PatternGroup:
@@ -114,35 +116,36 @@ class LMConv(nn.Module):
 
 def convolve_listing(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
     """Extract patches, mask them, multiply: Algorithm 1 as it stands."""
-    patches = _masked_patches(x, weight, mask)
+    patches = _extract_patches(x, mask)
     return (weight.flatten(1) @ patches).view(x.shape[0], -1, *x.shape[2:])
 
 
 class _EfficientConvolution(torch.autograd.Function):
-    """Algorithm 1 that keeps only its inputs and extracts the patches anew for the gradient."""
+    """Algorithm 1 that keeps only its inputs and extracts the patches anew for the gradient.
+
+    The patches of a few images exist at a time, so that the peak lies far below a whole batch's.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.mask = mask
-        return convolve_listing(x, weight, mask)
+        return torch.cat([convolve_listing(images, weight, mask) for images in x.split(_AT_ONCE)])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, weight = ctx.saved_tensors
-        gradient = gradients[0].flatten(2)  # (B, C_out, H W)
-        x_gradient = weight_gradient = None
-        if ctx.needs_input_grad[0]:
-            patches = weight.flatten(1).t() @ gradient
-            _mask_patches(patches, ctx.mask)
-            x_gradient = F.fold(patches, x.shape[2:], **_window(ctx.mask.kernel))
-            del patches
-        if ctx.needs_input_grad[1]:
-            patches = _masked_patches(x, weight, ctx.mask)
-            weight_gradient = weight.new_zeros(weight.shape[0], patches.shape[1])
-            for image_gradient, image_patches in zip(gradient, patches, strict=True):
-                weight_gradient.addmm_(image_gradient, image_patches.t())
-            weight_gradient = weight_gradient.view(weight.shape)
+        x_gradient = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        weight_gradient = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        for start in range(0, x.shape[0], _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            gradient = gradients[0][part].flatten(2)  # (b, C_out, H W)
+            if x_gradient is not None:
+                patches = _mask_patches(weight.flatten(1).t() @ gradient, ctx.mask)
+                x_gradient[part] = F.fold(patches, x.shape[2:], **_window(ctx.mask.kernel))
+            if weight_gradient is not None:
+                patches = _extract_patches(x[part], ctx.mask)
+                weight_gradient += (gradient @ patches.mT).sum(0).view(weight.shape)
         return x_gradient, weight_gradient, None
 
 
@@ -156,14 +159,12 @@ def convolve_grouped(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
     """One ordinary convolution for each mask pattern, or for each tap if there are too many."""
     if mask.groups is None:
         return _convolve_by_tap(x, weight, mask)
-    if len(mask.groups) == 1:
-        return _convolve_group(x, weight, mask.kernel, mask.groups[0])
-    y = x.new_empty(x.shape[0], weight.shape[0], *x.shape[2:])
-    for group in mask.groups:
-        rows = slice(group.row, None, group.row_period)
-        columns = slice(group.column, None, group.column_period)
-        y[:, :, rows, columns] = _convolve_group(x, weight, mask.kernel, group)
-    return y
+    parts = [_convolve_group(x, weight, mask.kernel, group) for group in mask.groups]
+    if len(parts) == 1:
+        return parts[0]
+    axis = 2 if mask.groups[0].row_period > 1 else 3
+    interleaved = torch.stack(parts, axis + 1).flatten(axis, axis + 1)
+    return interleaved.narrow(axis, 0, x.shape[axis])
 
 
 FORMS: dict[str, Callable[[Tensor, Tensor, LocalMask], Tensor]] = {
@@ -173,14 +174,15 @@ FORMS: dict[str, Callable[[Tensor, Tensor, LocalMask], Tensor]] = {
 }
 
 
-def _masked_patches(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
-    patches = F.unfold(x, **_window(mask.kernel))  # (B, C_in k1 k2, H W)
+def _extract_patches(x: Tensor, mask: LocalMask) -> Tensor:
+    """Return the masked patches of im2col, (B, C_in k1 k2, H W)."""
+    return _mask_patches(F.unfold(x, **_window(mask.kernel)), mask)
+
+
+def _mask_patches(patches: Tensor, mask: LocalMask) -> Tensor:
+    """Apply the mask to each channel of (B, C_in k1 k2, H W)."""
     by_channel = patches.view(-1, mask.kernel.taps, patches.shape[2])
-    return (by_channel * mask.to(weight)).view(patches.shape)
-
-
-def _mask_patches(patches: Tensor, mask: LocalMask) -> None:
-    patches.view(-1, mask.kernel.taps, patches.shape[2]).mul_(mask.to(patches))
+    return (by_channel * mask.to(patches)).view(patches.shape)
 
 
 def _window(kernel: Kernel) -> dict[str, Any]:
@@ -191,22 +193,35 @@ def _window(kernel: Kernel) -> dict[str, Any]:
 
 
 def _convolve_group(x: Tensor, weight: Tensor, kernel: Kernel, group: PatternGroup) -> Tensor:
-    """Convolve at the pixels of one group, with the visible part of the kernel."""
+    """Convolve at the pixels of one group, with the visible part of the kernel.
+
+    If the rows do not divide by the period, the last ones are of no use (columns likewise).
+    """
     top, bottom, left, right = group.box
     visible = (weight * group.pattern.to(weight))[:, :, top : bottom + 1, left : right + 1]
-    d, height, width = kernel.dilation, x.shape[2], x.shape[3]
-    above, below = d * (kernel.height // 2 - top), d * (bottom - kernel.height // 2)
-    before, after = d * (kernel.width // 2 - left), d * (right - kernel.width // 2)
+    d, middle, centre = kernel.dilation, kernel.height // 2, kernel.width // 2
+    above, below = d * (middle - top), d * (bottom - middle)
+    before, after = d * (centre - left), d * (right - centre)
+    vertical, rows = _align(above, below, group.row, group.row_period, x.shape[2])
+    horizontal, columns = _align(before, after, group.column, group.column_period, x.shape[3])
     stride = group.row_period, group.column_period
-    # Padding is cheapest inside the convolution; it is symmetric there, so one side may have too
-    # much, and the rows and columns that come out too many are cut off.
-    vertical, horizontal = max(above, below), max(before, after)
-    first_row, first_column = vertical - above + group.row, horizontal - before + group.column
-    if stride == (1, 1):
-        y = F.conv2d(x, visible, padding=(vertical, horizontal), dilation=d)
-        return y[:, :, first_row : first_row + height, first_column : first_column + width]
-    padded = F.pad(x, (before - group.column, after, above - group.row, below))
-    return F.conv2d(padded, visible, stride=stride, dilation=d)
+    y = F.conv2d(x, visible, stride=stride, padding=(vertical, horizontal), dilation=d)
+    return y[:, :, rows, columns]
+
+
+def _align(before: int, after: int, first: int, period: int, size: int) -> tuple[int, slice]:
+    """Return the padding of a side, and which of the outputs lie at first, first + period, ...
+
+    A kernel that reaches `before` and `after` its centre needs that much padding. Padding is
+    cheapest inside the convolution, where it is symmetric: one end may have too much of it, and
+    the outputs that come out too many are cut off.
+    """
+    count = -(-size // period)
+    beyond = first + period * (count - 1) - (size - 1)  # of the last output, from the edge
+    padding = max(before - first, after + beyond, 0)
+    padding += (before - first - padding) % period
+    skipped = (padding - before + first) // period
+    return padding, slice(skipped, skipped + count)
 
 
 def _convolve_by_tap(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:

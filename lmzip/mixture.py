@@ -1,0 +1,203 @@
+"""The mixture in integers: from network outputs to the frequencies of each sample's two nibbles.
+
+Each pixel has K logistics per channel, with weights shared by the channels. Everything is integer
+arithmetic on numpy integer types (FORMAT.md, "Mixture"); pixels are the innermost axis, since the
+work is long rows of small operations. The tables come with the network.
+
+A sample is coded as two symbols of 16: its high nibble, then its low nibble. The mixture's
+cumulative function C(b), b = 0..256, with C(256) = 2^31, is needed at 30 places to decode a sample
+and at 4 to encode it.
+
+After each channel the weights become posterior weights, w_k p_k(x), because the likelihood is joint
+over the channels: leaving that out costs 0.02 bits per dimension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.coder import FREQUENCY_TOTAL
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+UInt32s = npt.NDArray[np.uint32]
+
+LEVELS = 256
+NIBBLES = 16
+MEAN_BITS = 6  # means are in units of 2^-6 of a level
+MEAN_RANGE = (-64 << MEAN_BITS, 320 << MEAN_BITS)
+COEFFICIENT_BITS = 10
+COEFFICIENT_RANGE = (-4 << COEFFICIENT_BITS, 4 << COEFFICIENT_BITS)
+WEIGHT_BITS = 15  # the weights of a pixel add up to 2^15
+CDF_BITS = 16  # a logistic's cumulative function ends at 2^16
+TABLE_SIZE = 1 << 14  # entries of the table of the logistic function
+SCALE_BITS = 9  # inverse scales are table entries per 2^-6 level, in units of 2^-9
+TOTAL_BITS = WEIGHT_BITS + CDF_BITS
+SHARED = FREQUENCY_TOTAL - NIBBLES  # what is left once each of 16 symbols has one unit
+COST_BITS = 16  # code lengths are counted in units of 2^-16 bit
+LONGEST_COST = 24  # bits: the coder's own resolution bounds what a sample can cost
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The functions that the mixture looks up, as integers (FORMAT.md, "Tables").
+
+    logistic:      (2^14,) from 0 to 2^16, the cumulative function of a logistic
+    inverse_scale: (S,) for each quantised log-scale, table entries per mean unit and 2^-9
+    weight:        (E,) 2^16 times 2^(-i / unit), for how far a logit lies below the largest
+    log2:          (2^12,) 2^16 log2 of a mantissa, for code lengths
+    """
+
+    logistic: UInt32s
+    inverse_scale: Int32s
+    weight: Int64s
+    log2: Int64s
+
+
+@dataclass
+class Parameters:
+    """What the network says of n pixels: K logistics, C channels.
+
+    logits (K, n); means, log_scales (C, K, n); coefficients (couplings, K, n): all int32.
+    """
+
+    logits: Int32s
+    means: Int32s
+    log_scales: Int32s
+    coefficients: Int32s
+
+
+class Mixture:
+    """The mixture of n pixels, channel after channel.
+
+    For each channel, first ask for frequencies or intervals, then call `observe` with the samples.
+    """
+
+    def __init__(self, tables: Tables, parameters: Parameters) -> None:
+        self._tables = tables
+        self._parameters = parameters
+        below = parameters.logits.max(0) - parameters.logits
+        weights = np.take(tables.weight, below, mode="clip")
+        self._weights = _normalise(weights)
+        self._residuals: list[Int32s] = []
+        self._start_channel(0)
+
+    def _start_channel(self, channel: int) -> None:
+        means = self._parameters.means[channel]
+        first = channel * (channel - 1) // 2
+        for coefficient, residual in zip(
+            self._parameters.coefficients[first : first + channel], self._residuals, strict=True
+        ):
+            rounded = coefficient * residual + (1 << (COEFFICIENT_BITS - 1))
+            means = means + (rounded >> COEFFICIENT_BITS)
+        means = np.clip(means, *MEAN_RANGE)
+        self._inverse_scales = np.take(
+            self._tables.inverse_scale, self._parameters.log_scales[channel], mode="clip"
+        )
+        # Folding the table's middle into the mean saves an addition at every boundary.
+        middle = np.int32((TABLE_SIZE // 2) << SCALE_BITS)
+        self._zero = means * self._inverse_scales - middle
+
+    def _component_cdfs(self, boundaries: Int32s) -> UInt32s:
+        """Return each logistic's function just below `boundaries` (J, n) or (J, 1): (J, K, n)."""
+        place = ((boundaries << MEAN_BITS) - (1 << (MEAN_BITS - 1)))[:, None, :]
+        entry = place * self._inverse_scales
+        entry -= self._zero
+        entry >>= SCALE_BITS
+        return np.take(self._tables.logistic, entry, mode="clip")
+
+    def _cdf(self, boundaries: Int32s) -> Int64s:
+        """Return C at boundaries strictly inside 0..256: (J, n), at most 2^31."""
+        cdfs = self._component_cdfs(boundaries)
+        cdfs *= self._weights
+        return cdfs.sum(1, dtype=np.uint32).astype(np.int64)
+
+    def high_frequencies(self) -> Int32s:
+        """Return the frequencies, less one, of the high nibble: (16, n)."""
+        inner = np.arange(NIBBLES, LEVELS, NIBBLES, dtype=np.int32)[:, None]
+        self._high = _with_ends(self._cdf(inner), 0, 1 << TOTAL_BITS)
+        return np.diff(_share(self._high), axis=0)
+
+    def low_frequencies(self, high: Int32s) -> Int32s:
+        """Return the frequencies, less one, of the low nibble, given the high one (n,): (16, n)."""
+        index = np.arange(high.size)
+        start, end = self._high[high, index], self._high[high + 1, index]
+        inner = NIBBLES * high + np.arange(1, NIBBLES, dtype=np.int32)[:, None]
+        cdf = _with_ends(self._cdf(inner), start, end)
+        return np.diff(_share_within(cdf, start, end), axis=0)
+
+    def intervals(self, samples: Int32s) -> tuple[Int32s, Int32s, Int64s]:
+        """Return what the encoder needs of samples (n,), and what they cost.
+
+        The intervals [left, right) of the high and of the low nibble within 2^24, each (2, n), and
+        the code lengths (n,) under the mixture itself, in units of 2^-16 bit.
+        """
+        high, low = samples >> 4, samples & 15
+        edges = np.stack([high << 4, (high + 1) << 4, samples, samples + 1])
+        cdf = self._cdf(edges)
+        cdf[edges == 0] = 0
+        cdf[edges == LEVELS] = 1 << TOTAL_BITS
+        start, end = cdf[0], cdf[1]
+        ones = np.array([[0], [1]], np.int32)
+        high_interval = _share(cdf[:2]) + (high + ones)
+        low_interval = _share_within(cdf[2:], start, end, low + ones) + (low + ones)
+        return high_interval, low_interval, self._cost(cdf[3] - cdf[2])
+
+    def observe(self, channel: int, samples: Int32s, more: bool) -> None:
+        """Take in the samples (n,) of a channel; if `more` follow, move to the next channel."""
+        if not more:
+            return
+        edges = np.stack([samples, samples + 1])
+        cdfs = self._component_cdfs(edges).astype(np.int64)
+        cdfs[0, :, samples == 0] = 0
+        cdfs[1, :, samples == LEVELS - 1] = 1 << CDF_BITS
+        posterior = self._weights * (cdfs[1] - cdfs[0])
+        vanished = posterior.sum(0) == 0
+        posterior[:, vanished] = self._weights[:, vanished]
+        self._weights = _normalise(posterior)
+        residual = (samples << MEAN_BITS) - self._parameters.means[channel]
+        self._residuals.append(residual)
+        self._start_channel(channel + 1)
+
+    def _cost(self, probabilities: Int64s) -> Int64s:
+        """Return -log2 of probabilities in units of 2^-31, counted in 2^-16 bit."""
+        floored = np.maximum(probabilities, 1 << (TOTAL_BITS - LONGEST_COST))
+        mantissa, exponent = np.frexp(floored.astype(np.float64))  # exact: they are integers
+        size = self._tables.log2.size
+        entry = ((mantissa - 0.5) * (2 * size)).astype(np.int64)
+        return ((TOTAL_BITS + 1 - exponent.astype(np.int64)) << COST_BITS) - self._tables.log2[entry]
+
+
+def _normalise(weights: Int64s) -> UInt32s:
+    """Scale non-negative weights (K, n) so that each pixel's add up to 2^15 exactly."""
+    ends = np.cumsum(weights, 0)
+    ends = (ends << WEIGHT_BITS) // ends[-1]
+    ends[1:] -= ends[:-1].copy()
+    return ends.astype(np.uint32)
+
+
+def _share(cdf: Int64s) -> Int32s:
+    """Scale C from 2^31 to what 16 symbols share."""
+    return ((cdf * SHARED) >> TOTAL_BITS).astype(np.int32)
+
+
+def _share_within(
+    cdf: Int64s, start: Int64s, end: Int64s, places: Int32s | None = None
+) -> Int32s:
+    """Scale C from [start, end] to what 16 symbols share; evenly if the mixture is empty there."""
+    empty = start == end
+    if empty.any():
+        if places is None:
+            places = np.arange(NIBBLES + 1, dtype=np.int32)[:, None]
+        cdf = np.where(empty, places, cdf - start)
+        return (cdf * SHARED // np.where(empty, NIBBLES, end - start)).astype(np.int32)
+    return ((cdf - start) * SHARED // (end - start)).astype(np.int32)
+
+
+def _with_ends(inner: Int64s, start: Int64s | int, end: Int64s | int) -> Int64s:
+    cdf = np.empty((inner.shape[0] + 2, inner.shape[1]), np.int64)
+    cdf[0], cdf[1:-1], cdf[-1] = start, inner, end
+    return cdf

@@ -1,0 +1,225 @@
+"""The compact network: the LMConv model that the codec ships (ReLU, additions, LMConv, 1x1).
+
+    pixels -> wide first LMConv -> residual blocks (ReLU, LMConv 3x3, ReLU, 1x1) -> mixture
+    pixels -> linear predictor ----------------------------------------------------^
+
+Everything here survives the move to integers (`lmzip.models.quantise`): matrix products,
+additions, ReLU, and tables for the rest. Three things make a small network good:
+
+- It predicts residuals. The mean of each logistic is a linear prediction from the neighbours,
+  with one small kernel for each set of visible neighbours, plus a correction by the network.
+- The channels are coupled by residuals: m_G = mu_G + a (x_R - mu_R), and so on.
+- Mask conditioning (Algorithm 3) tells each layer what it could see; there is no normalisation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lmzip.masks import Kernel
+from lmzip.models.lmconv import LMConv, LocalMask, MaskSet
+from lmzip.models.mixture import mixture_nll, to_unit
+
+# The raw outputs are of order one; these factors bring them to the scale of what they correct.
+MEAN_SCALE = 1 / 8
+COEFFICIENT_SCALE = 1 / 4
+COEFFICIENT_START = (0.83, 0.0, 0.83)  # R to G, R to B, G to B: measured on natural images
+LOG_SCALE_START = (-4.5, -1.5)  # the first and the last logistic, in units of half the range
+
+
+@dataclass(frozen=True)
+class Block:
+    """A residual block: LMConv of size x size to `hidden` channels, then 1x1 back."""
+
+    hidden: int
+    size: int = 3
+    dilation: int = 1
+
+
+@dataclass(frozen=True)
+class CompactConfig:
+    """The size of a compact network, and the images it is for."""
+
+    width: int = 64
+    first: int = 7
+    blocks: tuple[Block, ...] = ()
+    mixtures: int = 10
+    channels: int = 3
+    levels: int = 256
+
+    @property
+    def couplings(self) -> int:
+        """How many channels look at how many earlier ones of the same pixel: 3 for RGB."""
+        return self.channels * (self.channels - 1) // 2
+
+    @property
+    def outputs(self) -> int:
+        """Outputs per pixel: for each logistic a weight, means, log-scales and couplings."""
+        return self.mixtures * (1 + 2 * self.channels + self.couplings)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds per pixel in raster order, where half of each kernel is visible."""
+        total = self.channels * (self.first**2 // 2) * self.width + self.width * self.outputs
+        for block in self.blocks:
+            total += self.width * block.hidden * (block.size**2 // 2 + 2)
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> CompactConfig:
+        blocks = tuple(Block(**block) for block in fields["blocks"])
+        return cls(**{**fields, "blocks": blocks})
+
+
+def residual_blocks(count: int, hidden: int) -> tuple[Block, ...]:
+    """Return `count` 3x3 blocks; every third one is dilated to widen the view."""
+    return tuple(Block(hidden, 3, 2 if i % 3 == 2 else 1) for i in range(count))
+
+
+CONFIGS = {
+    "tiny": CompactConfig(24, 7, residual_blocks(6, 24), 5),
+    "small": CompactConfig(32, 7, residual_blocks(7, 32), 5),
+    "base": CompactConfig(64, 7, residual_blocks(8, 64), 10),
+    "large": CompactConfig(80, 7, residual_blocks(8, 80), 10),
+    "huge": CompactConfig(128, 7, residual_blocks(10, 128), 10),
+}
+
+
+class CompactNetwork(nn.Module):
+    """Predicts every pixel's mixture from the pixels before it, in any order."""
+
+    def __init__(self, config: CompactConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.channels, self.levels = config.channels, config.levels
+        self.predictor = LinearPredictor(config.channels)
+        first = Kernel(config.first, config.first, first=True)
+        self.first = LMConv(config.channels, config.width, first, mask_conditioning=True)
+        self.blocks = nn.ModuleList(ResidualBlock(config.width, block) for block in config.blocks)
+        self.out = nn.Conv2d(config.width, config.outputs, 1)
+        _initialise_outputs(self.out, config)
+
+    def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
+        """Return the raw outputs (B, 1 + 2C + couplings, K, H, W) for pixels in [-1, 1]."""
+        features = self.first(x, masks)
+        for block in self.blocks:
+            features = block(features, masks)
+        outputs: Tensor = self.out(F.relu(features))
+        return outputs.unflatten(1, (-1, self.config.mixtures))
+
+    def nll(self, levels: Tensor, masks: MaskSet) -> Tensor:
+        """Return the nats of each pixel, (B, H, W), for integer levels (B, C, H, W)."""
+        x = to_unit(levels, self.levels)
+        outputs = self(x, masks)
+        c, couplings = self.channels, self.config.couplings
+        logits, means, log_scales, coefficients = outputs.split([1, c, c, couplings], 1)
+        means = self.predictor(x, masks)[:, :, None] + MEAN_SCALE * means
+        means = couple_by_residuals(x, means, coefficients)
+        return mixture_nll(levels, logits[:, 0], means, log_scales, self.levels)
+
+
+class ResidualBlock(nn.Module):
+    """x + W relu(LMConv(relu(x))), starting as the identity."""
+
+    def __init__(self, width: int, block: Block) -> None:
+        super().__init__()
+        kernel = Kernel(block.size, block.size, block.dilation)
+        self.conv = LMConv(width, block.hidden, kernel, mask_conditioning=True)
+        self.project = nn.Conv2d(block.hidden, width, 1)
+        # Half of the taps are visible under an order, and ReLU hides half of what they see.
+        visible = width * (block.size**2 // 2 + 1)
+        nn.init.normal_(self.conv.weight, std=math.sqrt(2 / visible))
+        nn.init.zeros_(self.project.weight)
+        nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
+        hidden = F.relu(self.conv(F.relu(x), masks))
+        return x + self.project(hidden)
+
+
+class LinearPredictor(nn.Module):
+    """A linear prediction from the eight neighbours, with a kernel for each set of visible ones.
+
+    The set's number has bit t set if neighbour t (row by row, without the centre) is visible.
+    """
+
+    neighbours = Kernel(3, 3, first=True)
+    _around = [0, 1, 2, 3, 5, 6, 7, 8]  # the taps of a 3x3 kernel without its centre
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        start = torch.zeros(256, channels, channels, 8)
+        own = torch.arange(channels)
+        start[:, own, own] = initial_predictions()[:, None]
+        self.weight = nn.Parameter(start)
+
+    def forward(self, x: Tensor, masks: MaskSet) -> Tensor:  # (B, C, H, W) -> (B, C, H, W)
+        batch, channels, height, width = x.shape
+        patches = F.unfold(x, 3, padding=1).view(batch, channels, 9, -1)[:, :, self._around]
+        sets = visible_sets(masks[self.neighbours])
+        kernels = self.weight[sets].flatten(2)  # (H W, C_out, C_in 8)
+        pixels = patches.flatten(1, 2).permute(2, 1, 0).contiguous()  # (H W, C_in 8, B)
+        return torch.bmm(kernels, pixels).permute(2, 1, 0).view(batch, channels, height, width)
+
+
+def visible_sets(mask: LocalMask) -> Tensor:
+    """Return the number of each pixel's set of visible neighbours: int64 (H W)."""
+    visible = mask.matrix[LinearPredictor._around].long()
+    return (visible << torch.arange(8, device=visible.device)[:, None]).sum(0)
+
+
+def initial_predictions() -> Tensor:
+    """Return the starting kernel of each set of visible neighbours, float (256, 8).
+
+    Each corner whose three pixels are visible predicts 0.75 a + 0.75 b - 0.5 diagonal, as W, N and
+    NW do in raster order; several corners are averaged. Without a corner, the mean of the visible
+    sides; without a side, the mean of the visible diagonals.
+    """
+    corners = [(1, 3, 0), (1, 4, 2), (6, 3, 5), (6, 4, 7)]  # two sides and their diagonal
+    sides, diagonals = (1, 3, 4, 6), (0, 2, 5, 7)
+    kernels = torch.zeros(256, 8)
+    for number in range(256):
+        seen = {neighbour for neighbour in range(8) if number >> neighbour & 1}
+        usable = [corner for corner in corners if seen.issuperset(corner)]
+        for corner in usable:
+            kernels[number, list(corner)] += torch.tensor([0.75, 0.75, -0.5]) / len(usable)
+        if not usable:
+            nearest = sorted(seen & set(sides)) or sorted(seen & set(diagonals))
+            kernels[number, nearest] = 1 / max(1, len(nearest))
+    return kernels
+
+
+def couple_by_residuals(x: Tensor, means: Tensor, coefficients: Tensor) -> Tensor:
+    """Shift each channel's mean by the residuals of the pixel's earlier channels.
+
+    x is (B, C, H, W), means (B, C, K, H, W), coefficients (B, couplings, K, H, W) raw.
+    """
+    residuals = x[:, :, None] - means
+    coupled, index = [means[:, 0]], 0
+    for channel in range(1, means.shape[1]):
+        mean = means[:, channel]
+        for earlier in range(channel):
+            coefficient = COEFFICIENT_START[index] + COEFFICIENT_SCALE * coefficients[:, index]
+            mean = mean + coefficient * residuals[:, earlier]
+            index += 1
+        coupled.append(mean)
+    return torch.stack(coupled, 1)
+
+
+def _initialise_outputs(out: nn.Conv2d, config: CompactConfig) -> None:
+    """Start with logistics of many widths around the linear prediction."""
+    assert out.bias is not None
+    nn.init.normal_(out.weight, std=0.05 * math.sqrt(2 / config.width))
+    nn.init.zeros_(out.bias)
+    with torch.no_grad():
+        widths = out.bias.view(-1, config.mixtures)[1 + config.channels : 1 + 2 * config.channels]
+        widths[:] = torch.linspace(*LOG_SCALE_START, config.mixtures)
