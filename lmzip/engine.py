@@ -16,22 +16,47 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.backend import Array, Backend
+from lmzip.backend import Array, Backend, Indices
 from lmzip.mixture import COEFFICIENT_RANGE, MEAN_BITS, MEAN_RANGE, Parameters
 from lmzip.network import PIXEL_MAX, PREDICTOR_TAPS, IntegerNetwork, Layer
-from lmzip.schedule import Neighbours, Schedule
+from lmzip.schedule import Neighbours, Schedule, Taps
 
 Int32s = npt.NDArray[np.int32]
 
 MID_GREY = PIXEL_MAX << (MEAN_BITS - 1)  # 127.5 levels: where 2x - 255 is zero
 
 
-@dataclass
-class _Ring:
-    """Features of the last `size` places of the sequence: ((size + 1) * images, channels)."""
+class _View:
+    """Where the pixels of a schedule find their neighbours' rows in a ring of features."""
 
-    rows: Array
-    size: int
+    def __init__(self, neighbours: Neighbours, schedule: Schedule, images: int, size: int) -> None:
+        hidden = neighbours.places == schedule.pixels
+        places = np.where(hidden, size, neighbours.places % size) * images
+        self._places = places.astype(np.int32)  # of the first image's rows
+        self._images = np.arange(images, dtype=np.int32)
+        self._pattern = neighbours.pattern
+        self._unusual = np.flatnonzero(neighbours.pattern)
+
+    def at(self, start: int, stop: int) -> _Range:
+        places, images = self._places[start:stop], self._images
+        if len(images) > 1:
+            places = (places[:, None, :] + images[:, None]).reshape(-1, places.shape[1])
+        first, last = np.searchsorted(self._unusual, (start, stop))
+        unusual = self._unusual[first:last]
+        rows = (((unusual - start) * len(images))[:, None] + images).ravel()
+        return _Range(places, rows, np.repeat(self._pattern[unusual], len(images)))
+
+
+@dataclass
+class _Range:
+    """A view's rows for n pixels: (n, used taps).
+
+    `unusual` are the pixels that do not have the most frequent mask, `patterns` what they have.
+    """
+
+    rows: Indices
+    unusual: Indices
+    patterns: Indices
 
 
 @dataclass
@@ -42,10 +67,10 @@ class _Product:
     what the others add to it (patterns, outputs).
     """
 
+    taps: Taps
     weight: Array
     bias: Array
     bias_changes: Array
-    neighbours: Neighbours
 
 
 class Pass:
@@ -58,36 +83,49 @@ class Pass:
     def __init__(
         self, network: IntegerNetwork, schedule: Schedule, images: int, span: int, backend: Backend
     ) -> None:
-        self._network, self._schedule, self._backend = network, schedule, backend
-        self._images = images
-        self._pixels = self._ring(network.channels, schedule.pixels)
+        self._network, self._backend, self._images = network, backend, images
         self._first = _prepare(network.first, schedule, backend)
         self._predictor = _prepare_predictor(network, schedule, backend)
-        self._blocks = []
-        for conv, project in network.blocks:
-            size = min(schedule.pixels, schedule.neighbours[conv.taps].reach + span)
-            ring = self._ring(conv.weight.shape[2], size)
-            self._blocks.append(
-                (ring, _prepare(conv, schedule, backend), _prepare_pointwise(project, backend))
-            )
+        self._blocks = [
+            (_prepare(conv, schedule, backend), _prepare_pointwise(project, backend))
+            for conv, project in network.blocks
+        ]
         self._out = _prepare_pointwise(network.out, backend)
+
+        # The pixels stay; features are kept as far back as any layer looks.
+        reach = max((schedule.neighbours[conv.taps].reach for conv, _ in network.blocks), default=0)
+        self._size = min(schedule.pixels, reach + span)
+        self._pixels = backend.zeros(((schedule.pixels + 1) * images, network.channels))
+        self._rings = [
+            backend.zeros(((self._size + 1) * images, conv.weight.shape[2]))
+            for conv, _ in network.blocks
+        ]
+        self._pixel_view = _View(
+            schedule.neighbours[network.first.taps], schedule, images, schedule.pixels
+        )
+        self._views = {
+            taps: _View(schedule.neighbours[taps], schedule, images, self._size)
+            for taps in {conv.taps for conv, _ in network.blocks}
+        }
 
     def write_pixels(self, start: int, stop: int, samples: Int32s) -> None:
         """Store the samples (places, images, C) of a range of the sequence."""
         rows = slice(start * self._images, stop * self._images)
         centred = (2 * samples - PIXEL_MAX).reshape(-1, self._network.channels)
-        self._pixels.rows[rows] = self._backend.from_numpy(centred)
+        self._pixels[rows] = self._backend.from_numpy(centred)
 
     def advance(self, start: int, stop: int) -> Parameters:
         """Evaluate places start..stop; the n = places * images columns are place-major."""
         backend, network = self._backend, self._network
-        patches = self._gather(self._pixels, self._first.neighbours, start, stop)
-        stream = self._multiply(patches, self._first, start, stop)
+        seen = self._pixel_view.at(start, stop)
+        patches = backend.gather(self._pixels, seen.rows)
+        stream = self._multiply(patches, self._first, seen)
         backend.round_clip(stream, -network.stream_max, network.stream_max)
-        for ring, conv, (weight, bias) in self._blocks:
+        ranges = {taps: view.at(start, stop) for taps, view in self._views.items()}
+        for ring, (conv, (weight, bias)) in zip(self._rings, self._blocks, strict=True):
             self._store(ring, start, self._activate(stream))
-            neighbourhood = self._gather(ring, conv.neighbours, start, stop)
-            hidden = self._multiply(neighbourhood, conv, start, stop)
+            neighbourhood = backend.gather(ring, ranges[conv.taps].rows)
+            hidden = self._multiply(neighbourhood, conv, ranges[conv.taps])
             backend.round_clip(hidden, 0, network.activation_max)
             change = backend.multiply(hidden, weight)
             change += bias
@@ -95,57 +133,36 @@ class Pass:
         weight, bias = self._out
         outputs = backend.multiply(self._activate(stream), weight)
         outputs += bias
-        linear = self._predict(patches, start, stop)
+        linear = self._predict(patches, seen)
         return self._read_parameters(backend.to_numpy(outputs), backend.to_numpy(linear))
-
-    def _ring(self, channels: int, size: int) -> _Ring:
-        return _Ring(self._backend.zeros(((size + 1) * self._images, channels)), size)
 
     def _activate(self, stream: Array) -> Array:
         network = self._network
         return self._backend.activate(stream, network.stream_bits, network.activation_max)
 
-    def _store(self, ring: _Ring, start: int, features: Array) -> None:
-        first = start % ring.size * self._images
-        end = min(first + len(features), ring.size * self._images)
-        ring.rows[first:end] = features[: end - first]
+    def _store(self, ring: Array, start: int, features: Array) -> None:
+        first = start % self._size * self._images
+        end = min(first + len(features), self._size * self._images)
+        ring[first:end] = features[: end - first]
         if len(features) > end - first:  # the ring starts over
-            ring.rows[: len(features) - (end - first)] = features[end - first :]
+            ring[: len(features) - (end - first)] = features[end - first :]
 
-    def _gather(self, ring: _Ring, neighbours: Neighbours, start: int, stop: int) -> Array:
-        """Return what each pixel sees through the taps: (n, used taps * channels)."""
-        places = neighbours.places[start:stop]
-        if ring.size < self._schedule.pixels:
-            places = np.where(places == self._schedule.pixels, ring.size, places % ring.size)
-        if self._images > 1:
-            rows = places[:, None, :] * self._images + np.arange(self._images)[:, None]
-            places = rows.reshape(-1, places.shape[1])
-        return self._backend.gather(ring.rows, places)
-
-    def _unusual(self, neighbours: Neighbours, start: int, stop: int) -> tuple[Int32s, Int32s]:
-        """Return which of the n pixels do not have the most frequent mask, and their masks."""
-        pattern = neighbours.pattern[start:stop]
-        places = np.flatnonzero(pattern).astype(np.int32)
-        rows = (places[:, None] * self._images + np.arange(self._images, dtype=np.int32)).ravel()
-        return rows, np.repeat(pattern[places], self._images)
-
-    def _multiply(self, patches: Array, product: _Product, start: int, stop: int) -> Array:
+    def _multiply(self, patches: Array, product: _Product, seen: _Range) -> Array:
         sums = self._backend.multiply(patches, product.weight)
         sums += product.bias
-        rows, patterns = self._unusual(product.neighbours, start, stop)
-        if rows.size:
-            changes = self._backend.gather(product.bias_changes, patterns[:, None])
-            self._backend.add_at(sums, rows, changes)
+        if seen.unusual.size:
+            changes = self._backend.gather(product.bias_changes, seen.patterns[:, None])
+            self._backend.add_at(sums, seen.unusual, changes)
         return sums
 
-    def _predict(self, patches: Array, start: int, stop: int) -> Array:
+    def _predict(self, patches: Array, seen: _Range) -> Array:
         """Return the linear prediction, in units of a mean and relative to mid-grey: (n, C)."""
-        kernels = self._predictor
-        linear = self._backend.multiply(patches, kernels[0])
-        rows, patterns = self._unusual(self._first.neighbours, start, stop)
-        if rows.size:
-            unusual = self._backend.gather(patches, rows[:, None])
-            self._backend.put(linear, rows, self._backend.multiply_each(unusual, kernels, patterns))
+        backend, kernels = self._backend, self._predictor
+        linear = backend.multiply(patches, kernels[0])
+        if seen.unusual.size:
+            unusual = backend.gather(patches, seen.unusual[:, None])
+            predictions = backend.multiply_each(unusual, kernels, seen.patterns)
+            backend.put(linear, seen.unusual, predictions)
         return linear
 
     def _read_parameters(
@@ -173,10 +190,10 @@ def _prepare(layer: Layer, schedule: Schedule, backend: Backend) -> _Product:
     mask_bias = neighbours.patterns @ layer.mask_weight.T.astype(np.int64)  # (patterns, outputs)
     bias = (mask_bias + layer.bias) * scale
     return _Product(
+        layer.taps,
         backend.from_numpy(weight.T),
         backend.from_numpy(bias[0]),
         backend.from_numpy(bias - bias[0]),
-        neighbours,
     )
 
 

@@ -30,7 +30,7 @@ class Kernel:
     first: bool = False
 
     def __post_init__(self) -> None:
-        assert self.height % 2 == 1 and self.width % 2 == 1, "kernels have a centre"
+        assert self.height % 2 == self.width % 2 == 1, "kernels have a centre"
 
     @property
     def taps(self) -> int:

@@ -93,7 +93,8 @@ class Mixture:
         ):
             rounded = coefficient * residual + (1 << (COEFFICIENT_BITS - 1))
             means = means + (rounded >> COEFFICIENT_BITS)
-        means = np.clip(means, *MEAN_RANGE)
+        if channel:  # the first channel's means come clipped
+            means = np.maximum(np.minimum(means, MEAN_RANGE[1]), MEAN_RANGE[0])
         self._inverse_scales = np.take(
             self._tables.inverse_scale, self._parameters.log_scales[channel], mode="clip"
         )
@@ -138,7 +139,7 @@ class Mixture:
         high, low = samples >> 4, samples & 15
         edges = np.stack([high << 4, (high + 1) << 4, samples, samples + 1])
         cdf = self._cdf(edges)
-        cdf[edges == 0] = 0
+        cdf[edges == 0] = 0  # the edge bins are open
         cdf[edges == LEVELS] = 1 << TOTAL_BITS
         start, end = cdf[0], cdf[1]
         ones = np.array([[0], [1]], np.int32)
@@ -150,13 +151,14 @@ class Mixture:
         """Take in the samples (n,) of a channel; if `more` follow, move to the next channel."""
         if not more:
             return
-        edges = np.stack([samples, samples + 1])
-        cdfs = self._component_cdfs(edges).astype(np.int64)
-        cdfs[0, :, samples == 0] = 0
-        cdfs[1, :, samples == LEVELS - 1] = 1 << CDF_BITS
-        posterior = self._weights * (cdfs[1] - cdfs[0])
-        vanished = posterior.sum(0) == 0
-        posterior[:, vanished] = self._weights[:, vanished]
+        below, above = self._component_cdfs(np.stack([samples, samples + 1]))
+        below[:, samples == 0] = 0  # the edge bins are open
+        above[:, samples == LEVELS - 1] = 1 << CDF_BITS
+        above -= below
+        posterior = self._weights.astype(np.int64) * above
+        vanished = ~posterior.any(0)
+        if vanished.any():
+            posterior[:, vanished] = self._weights[:, vanished]
         self._weights = _normalise(posterior)
         residual = (samples << MEAN_BITS) - self._parameters.means[channel]
         self._residuals.append(residual)

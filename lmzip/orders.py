@@ -9,7 +9,7 @@ Three families fit any rectangle, each in eight variants; a custom order is boun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,7 +66,10 @@ class Order:
 
 
 def parse_order(order: str | Order | npt.ArrayLike) -> Order:
-    """Read `family`, `family:variant`, or a permutation of the flat pixel indices."""
+    """Read `family`, `family:variant`, or a permutation of the flat pixel indices.
+
+    Raises OrderError for anything else.
+    """
     if isinstance(order, Order):
         return order
     if isinstance(order, str):
@@ -76,18 +79,23 @@ def parse_order(order: str | Order | npt.ArrayLike) -> Order:
         if (variant or "plain") not in VARIANTS:
             raise OrderError(f"unknown variant in {order!r}: choose from {', '.join(VARIANTS)}")
         return Order(family, VARIANTS.index(variant or "plain"))
-    permutation = np.asarray(order)
-    if permutation.dtype.kind not in "iu":
-        raise OrderError(f"a custom order holds integers, not {permutation.dtype}")
-    flat = permutation.ravel().astype(np.int64)
-    if not np.array_equal(np.sort(flat), np.arange(flat.size)):
-        raise OrderError(f"a custom order is a permutation of 0..{flat.size - 1}, each once")
-    return Order(CUSTOM, permutation=tuple(flat.tolist()))
+    return Order(CUSTOM, permutation=_check_permutation(order))
 
 
 def all_variants(family: str) -> tuple[Order, ...]:
     """Return the eight variants of a family."""
     return tuple(Order(family, variant) for variant in range(len(VARIANTS)))
+
+
+def expand_orders(names: Iterable[str]) -> tuple[Order, ...]:
+    """Read order names, where "raster:*" stands for the eight variants of raster."""
+    orders: list[Order] = []
+    for name in names:
+        family = name.removesuffix(":*")
+        orders += (
+            all_variants(parse_order(family).family) if family != name else [parse_order(name)]
+        )
+    return tuple(orders)
 
 
 def observed_first(ranks: Ranks, hidden: npt.NDArray[np.bool_]) -> Ranks:
@@ -126,7 +134,8 @@ def _hilbert(height: int, width: int) -> Ranks:
     """Hilbert's curve for any rectangle, from the top left corner along one side.
 
     A walk between the ends of a side exists only if that side is even or the other one odd, so the
-    curve runs along the longer side unless only the shorter one allows a walk.
+    curve runs along the longer side unless only the shorter one allows a walk. (So the transposed
+    variants are new orders on squares only.)
     """
     along_width = width >= height
     along, across = (width, height) if along_width else (height, width)
@@ -208,6 +217,27 @@ def _ranks_of_family(family: str, variant: int, height: int, width: int) -> Rank
     ranks = np.ascontiguousarray(transform_grid(_FAMILY_RANKS[family](*shape), variant))
     ranks.flags.writeable = False
     return ranks
+
+
+def _check_permutation(order: npt.ArrayLike) -> tuple[int, ...]:
+    """Return a custom order's flat indices; raise OrderError unless each pixel occurs once."""
+    try:
+        flat = np.asarray(order).ravel()
+    except ValueError as error:
+        raise OrderError("a custom order cannot have rows of different lengths") from error
+    if flat.dtype.kind not in "iu":
+        raise OrderError(f"a custom order holds integers, not {flat.dtype}")
+    if flat.size == 0:
+        raise OrderError("the custom order has no entries")
+    outside = flat[(flat < 0) | (flat >= flat.size)]
+    if outside.size:
+        raise OrderError(f"the custom order's entry {outside[0]} is not in 0..{flat.size - 1}")
+    flat = flat.astype(np.int64)
+    times = np.bincount(flat)
+    if times.max() > 1:
+        pixel = times.argmax()
+        raise OrderError(f"in the custom order, entry {pixel} occurs {times[pixel]} times")
+    return tuple(flat.tolist())
 
 
 def _ranks_of_permutation(permutation: npt.NDArray[np.int64], height: int, width: int) -> Ranks:

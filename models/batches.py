@@ -1,7 +1,7 @@
 """Batches: a step's images, order and augmentation as a pure function of (seed, step, rank).
 
 So a resumed run sees exactly what an uninterrupted one would have seen, and a checkpoint need not
-hold any state of a random generator. Each source goes through all of its images in a new random
+hold the state of a random generator. Each source goes through all of its images in a new random
 sequence before it repeats any.
 """
 
@@ -28,40 +28,50 @@ from lmzip.models.lmconv import MaskSet
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
 from lmzip.orders import Order
 
-# Purposes of random numbers: streams of different purposes never share a seed.
+Indices = npt.NDArray[np.int64]
+
+# What random numbers are for: streams for different purposes never share a seed.
 _SOURCE, _ORDER, _SEQUENCE, _AUGMENT = range(4)
 _BLOCK = 4096  # steps whose sources are drawn together
+
+_LOADERS = {"cifar10": load_cifar10, "mnist": load_mnist, "binarized-mnist": load_binarized_mnist}
 
 
 class Source:
     """The images of one `[[data]]` table, held in memory, from which batches are cut."""
 
-    def __init__(self, recipe: DataRecipe, roots: Sequence[str | Path], channels: int) -> None:
+    def __init__(self, recipe: DataRecipe, roots: Sequence[str | Path], channels: int = 3) -> None:
+        """Load the images; those of a folder are converted to so many channels."""
         self.recipe = recipe
-        self.pictures = _load_pictures(recipe, roots, channels)
-        shape = self.pictures[0].shape
-        if shape[0] != channels:
-            raise DataError(
-                f"{recipe.kind} has {shape[0]} channels, the network is for {channels}"
-            )
-        self.bits = 1 if recipe.kind == "binarized-mnist" else recipe.bits
+        self.pictures: Tensor | list[Tensor]  # one tensor if all have one size
+        if recipe.kind == "folder":
+            self.pictures = _load_scaled(recipe, roots, channels)
+        else:
+            images = _LOADERS[recipe.kind](roots, recipe.split, recipe.path)
+            self.pictures = images[: recipe.limit or None]
+        self.channels = self.pictures[0].shape[0]
 
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def cut(self, indices: npt.NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        """Return the images of some indices, augmented, still of 8 bits: uint8 (B, C, H, W)."""
-        if self.recipe.crop:
-            batch = torch.stack([self._crop(self.pictures[i], rng) for i in indices])
-        else:
-            assert isinstance(self.pictures, Tensor)
+    def cut(self, indices: Indices, rng: np.random.Generator, downscale: int = 1) -> Tensor:
+        """Return the images of some indices, cropped and augmented: levels (B, C, H, W) uint8."""
+        if isinstance(self.pictures, Tensor):
             batch = self.pictures[torch.from_numpy(indices)]
+        else:
+            batch = torch.stack([self._crop(self.pictures[i], rng) for i in indices])
         if self.recipe.flip:
             mirrored = torch.from_numpy(rng.random(len(indices)) < 0.5)
-            batch = torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
+            batch[mirrored] = batch[mirrored].flip(3)
+        batch = average_boxes(batch, downscale)
         if self.recipe.noise:
             batch = _add_noise(batch, self.recipe.noise, rng)
-        return batch
+        # Binary data comes as levels; everything else as bytes, whose upper bits are kept.
+        return batch >> (8 - self.recipe.depth) if 1 < self.recipe.depth < 8 else batch
+
+    def cut_all(self, seed: int) -> Tensor:
+        """Return every picture once, always cropped in the same way: levels (N, C, H, W)."""
+        return self.cut(np.arange(len(self)), np.random.default_rng((seed, _AUGMENT)))
 
     def _crop(self, picture: Tensor, rng: np.random.Generator) -> Tensor:
         size = self.recipe.crop
@@ -69,21 +79,12 @@ class Source:
         left = int(rng.integers(picture.shape[2] - size + 1))
         return picture[:, top : top + size, left : left + size]
 
-    def held_out(self, seed: int) -> Tensor:
-        """Return every picture once, in a fixed way: levels (N, C, H, W)."""
-        rng = np.random.default_rng((seed, _AUGMENT))
-        return reduce_depth(self.cut(np.arange(len(self)), rng), self)
-
-
-def reduce_depth(images: Tensor, source: Source) -> Tensor:
-    """Keep the upper bits of each sample, where a source has fewer than 8."""
-    if source.bits == 8 or source.recipe.kind == "binarized-mnist":
-        return images
-    return images >> (8 - source.bits)
-
 
 class Batches:
-    """All sources of a recipe, mixed by weight, under one order a batch."""
+    """All sources of a recipe, mixed by weight, under one order a batch.
+
+    All ranks draw the same source and order in a step, and different images.
+    """
 
     def __init__(
         self,
@@ -96,11 +97,9 @@ class Batches:
     ) -> None:
         self.sources, self.orders, self.phases = sources, orders, phases
         self.seed, self.rank, self.world = seed, rank, world
-        weights = np.array([source.recipe.weight for source in sources], float)
-        if not weights.sum() > 0:
-            raise DataError("the weights of all sources are zero")
-        self._shares = np.cumsum(weights) / weights.sum()
-        self._blocks: list[npt.NDArray[np.int64]] = []  # batches drawn from each, before block i
+        weights = np.array([source.recipe.weight for source in sources])
+        self._shares = tuple((np.cumsum(weights) / weights.sum()).tolist())
+        self._drawn = [np.zeros(len(sources), np.int64)]  # from each source, before each block
 
     def draw(self, step: int) -> tuple[Tensor, Order]:
         """Return the levels (B, C, H, W) and the order of a step's batch on this rank."""
@@ -108,39 +107,26 @@ class Batches:
         source = self.sources[number]
         size = source.recipe.batch
         first = (earlier * self.world + self.rank) * size
-        indices = self._sequence(number, len(source), first, size)
+        indices = _sequence(self.seed, number, len(source), first, size)
         rng = np.random.default_rng((self.seed, _AUGMENT, step, self.rank))
-        images = average_boxes(source.cut(indices, rng), self._downscale(step))
+        levels = source.cut(indices, rng, self._downscale(step))
         order = np.random.default_rng((self.seed, _ORDER, step)).integers(len(self.orders))
-        return reduce_depth(images, source), self.orders[int(order)]
+        return levels, self.orders[int(order)]
 
     def batch_size(self, step: int) -> int:
         """Return how many images all ranks together see in a step."""
         return self.sources[self._source_of(step)[0]].recipe.batch * self.world
 
     def _source_of(self, step: int) -> tuple[int, int]:
-        """Return the source of a step, and how many earlier steps had the same one."""
+        """Return the number of a step's source, and how many earlier steps had the same one."""
         block, place = divmod(step, _BLOCK)
-        while len(self._blocks) <= block:
-            done = len(self._blocks)
-            drawn = self._blocks[-1] if done else np.zeros(len(self.sources), np.int64)
-            if done:
-                choices = _choose_sources(self.seed, done - 1, tuple(self._shares))
-                drawn = drawn + np.bincount(choices, minlength=len(self.sources))
-            self._blocks.append(drawn)
-        choices = _choose_sources(self.seed, block, tuple(self._shares))
+        for done in range(len(self._drawn) - 1, block):
+            choices = _choose_sources(self.seed, done, self._shares)
+            counts = np.bincount(choices, minlength=len(self.sources))
+            self._drawn.append(self._drawn[done] + counts)
+        choices = _choose_sources(self.seed, block, self._shares)
         number = int(choices[place])
-        return number, int(self._blocks[block][number] + (choices[:place] == number).sum())
-
-    def _sequence(self, number: int, count: int, first: int, size: int) -> npt.NDArray[np.int64]:
-        """Return places first .. first + size - 1 of a source's endless sequence of images."""
-        places = np.arange(first, first + size)
-        epochs, within = np.divmod(places, count)
-        sequence = [
-            _shuffle(self.seed, number, int(epoch), count)[within[epochs == epoch]]
-            for epoch in np.unique(epochs)
-        ]
-        return np.concatenate(sequence)
+        return number, int(self._drawn[block][number] + (choices[:place] == number).sum())
 
     def _downscale(self, step: int) -> int:
         for phase in self.phases:
@@ -148,17 +134,6 @@ class Batches:
                 return phase.downscale
             step -= phase.steps
         return 1
-
-
-@lru_cache(maxsize=8)
-def _choose_sources(seed: int, block: int, shares: tuple[float, ...]) -> npt.NDArray[np.int64]:
-    drawn = np.random.default_rng((seed, _SOURCE, block)).random(_BLOCK)
-    return np.minimum(np.searchsorted(shares, drawn, "right"), len(shares) - 1)
-
-
-@lru_cache(maxsize=32)
-def _shuffle(seed: int, number: int, epoch: int, count: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng((seed, _SEQUENCE, number, epoch)).permutation(count)
 
 
 class MaskCache:
@@ -174,27 +149,42 @@ class MaskCache:
         return self._sets[key]
 
 
-def _load_pictures(
+@lru_cache(maxsize=8)
+def _choose_sources(seed: int, block: int, shares: tuple[float, ...]) -> Indices:
+    drawn = np.random.default_rng((seed, _SOURCE, block)).random(_BLOCK)
+    return np.searchsorted(shares, drawn, "right")
+
+
+def _sequence(seed: int, number: int, count: int, first: int, size: int) -> Indices:
+    """Return places first .. first + size - 1 of a source's endless sequence of images."""
+    epochs, places = np.divmod(np.arange(first, first + size), count)
+    return np.concatenate(
+        [
+            _shuffle(seed, number, int(epoch), count)[places[epochs == epoch]]
+            for epoch in np.unique(epochs)
+        ]
+    )
+
+
+@lru_cache(maxsize=32)
+def _shuffle(seed: int, number: int, epoch: int, count: int) -> Indices:
+    return np.random.default_rng((seed, _SEQUENCE, number, epoch)).permutation(count)
+
+
+def _load_scaled(
     recipe: DataRecipe, roots: Sequence[str | Path], channels: int
 ) -> Tensor | list[Tensor]:
-    """Load a source: one tensor where all images have one shape, a list where they are cropped."""
-    if recipe.kind == "folder":
-        images = load_folder(
-            roots, recipe.path, channels=channels, size=recipe.size, limit=recipe.limit
-        )
-        scaled = [average_boxes(image, scale) for scale in recipe.scales for image in images]
-        if not recipe.crop:
-            return torch.stack(scaled) if len(recipe.scales) == 1 else _refuse_scales(recipe)
-        large = [image for image in scaled if min(image.shape[1:]) >= recipe.crop]
-        if not large:
-            raise DataError(f"{recipe.path}: no image is as large as a crop of {recipe.crop}")
-        return large
-    load = {"cifar10": load_cifar10, "mnist": load_mnist, "binarized-mnist": load_binarized_mnist}
-    return load[recipe.kind](roots, recipe.split, recipe.path)[: recipe.limit or None]
-
-
-def _refuse_scales(recipe: DataRecipe) -> list[Tensor]:
-    raise DataError(f"{recipe.path}: several scales need a crop, for batches have one size")
+    """Load a folder, at each scale, without the images that are too small to be cropped."""
+    images = load_folder(
+        roots, recipe.path, channels=channels, size=recipe.size, limit=recipe.limit
+    )
+    if not recipe.crop:
+        return torch.stack(images)
+    scaled = [average_boxes(image, scale) for scale in recipe.scales for image in images]
+    large = [image for image in scaled if min(image.shape[1:]) >= recipe.crop]
+    if not large:
+        raise DataError(f"{recipe.path}: no image is as large as a crop of {recipe.crop}")
+    return large
 
 
 def _add_noise(batch: Tensor, most: float, rng: np.random.Generator) -> Tensor:

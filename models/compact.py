@@ -165,8 +165,9 @@ class LinearPredictor(nn.Module):
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:  # (B, C, H, W) -> (B, C, H, W)
         batch, channels, height, width = x.shape
         patches = F.unfold(x, 3, padding=1).view(batch, channels, 9, -1)[:, :, self._around]
-        sets = visible_sets(masks[self.neighbours])
-        kernels = self.weight[sets].flatten(2)  # (H W, C_out, C_in 8)
+        mask = masks[self.neighbours]
+        visible = mask.to(x)[self._around].t()[:, None, None]  # (H W, 1, 1, 8)
+        kernels = (self.weight[visible_sets(mask)] * visible).flatten(2)  # (H W, C_out, C_in 8)
         pixels = patches.flatten(1, 2).permute(2, 1, 0).contiguous()  # (H W, C_in 8, B)
         return torch.bmm(kernels, pixels).permute(2, 1, 0).view(batch, channels, height, width)
 

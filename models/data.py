@@ -113,7 +113,7 @@ class _ArrayUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         core = module.replace("numpy.core.", "numpy._core.")
         if (core, name) == ("numpy._core.multiarray", "_reconstruct"):
-            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
+            return np.empty(0).__reduce__()[0]  # the function itself, wherever numpy keeps it
         if (core, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
             return getattr(np, name)
         raise pickle.UnpicklingError(f"a data batch has no use for {module}.{name}")
@@ -149,8 +149,8 @@ def load_binarized_mnist(
     names = [path] if path else ["binarized_mnist.npz", "mnist/binarized_mnist.npz"]
     found = find_path(roots, names, _BINARIZED_HINT)
     try:
-        with np.load(found, allow_pickle=False) as file:
-            packed = file[split]
+        with open(found, "rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+            packed = arrays[split]
         return torch.from_numpy(np.unpackbits(packed, axis=1).reshape(-1, 1, 28, 28))
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{found}: damaged file ({error}): {_BINARIZED_HINT}") from None
@@ -190,7 +190,7 @@ def average_boxes(images: Tensor, factor: int) -> Tensor:
         return images
     height, width = images.shape[-2] // factor, images.shape[-1] // factor
     cut = images[..., : height * factor, : width * factor].to(torch.int32)
-    boxes = cut.unflatten(-1, (width, factor)).unflatten(-3, (height, factor))
+    boxes = cut.reshape(*images.shape[:-2], height, factor, width, factor)
     sums = boxes.sum(dim=(-3, -1))
     return ((sums + factor * factor // 2) // (factor * factor)).to(torch.uint8)
 

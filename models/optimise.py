@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,23 +36,21 @@ class Muon(Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(
-            parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
-        )
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Update all parameters that have a gradient."""
         assert closure is None, "Muon does not re-evaluate the loss"
         for group in self.param_groups:
-            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            by_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     by_shape[parameter.shape].append(parameter)
             for parameters in by_shape.values():
                 self._update(parameters, group)
 
-    def _update(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+    def _update(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters of one shape together: one batch of small matrix products."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         for parameter in parameters:
@@ -83,13 +81,18 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 
 
 def split_parameters(network: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Return the matrices of the residual blocks, for Muon, and all other parameters, for Adam."""
-    matrices, others = [], []
-    for name, parameter in network.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        is_block_matrix = "blocks." in name and name.endswith("weight") and parameter.ndim in (2, 4)
-        (matrices if is_block_matrix else others).append(parameter)
+    """Return the matrices of the residual blocks, for Muon, and all other parameters, for Adam.
+
+    Blocks are what a network keeps in lists of modules. A single column is no matrix: the gains
+    of weight normalisation stay with Adam.
+    """
+    stacks = [module for module in network.modules() if isinstance(module, nn.ModuleList)]
+    inside = {id(parameter) for stack in stacks for parameter in stack.parameters()}
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for parameter in network.parameters():
+        is_matrix = parameter.ndim in (2, 4) and min(parameter.shape[:2]) > 1
+        (matrices if is_matrix and id(parameter) in inside else others).append(parameter)
     return matrices, others
 
 
@@ -161,10 +164,10 @@ def make_optimisers(
     weight_decay: float = 0.0,
 ) -> OptimiserSet:
     """Return Adam for everything, or Muon for the matrices of the blocks and Adam for the rest."""
-    matrices, others = split_parameters(network)
     if kind == "adam":
-        return OptimiserSet([Adam(list(network.parameters()), lr=rate, betas=betas)])
+        return OptimiserSet([Adam(network.parameters(), lr=rate, betas=betas)])
     assert kind == "muon", kind
+    matrices, others = split_parameters(network)
     adam = Adam(others, lr=rate, betas=betas)
     return OptimiserSet([adam, Muon(matrices, matrix_rate, momentum, weight_decay)])
 
@@ -177,7 +180,7 @@ def ema_weight(step: int, decay: float) -> float:
     return 1 - min(decay, (1 + step) / (10 + step))
 
 
-def update_ema(average: list[Tensor], current: list[Tensor], weight: float) -> None:
+def update_ema(average: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
     """Move an exponential average of tensors towards their current values, in place."""
     with torch.no_grad():
-        torch._foreach_lerp_(average, current, weight)
+        torch._foreach_lerp_(list(average), list(current), weight)

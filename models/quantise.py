@@ -40,7 +40,7 @@ from lmzip.models.compact import (
 from lmzip.models.lmconv import LMConv, MaskSet
 from lmzip.models.mixture import to_unit
 from lmzip.network import EXACT, PIXEL_MAX, POINTWISE, IntegerNetwork, Layer
-from lmzip.orders import Order, parse_order
+from lmzip.orders import Order, expand_orders
 from lmzip.schedule import Taps
 
 Floats = npt.NDArray[np.float64]
@@ -106,19 +106,6 @@ def quantise(
     )
     integer.prove_exact()
     return integer
-
-
-def expand_orders(orders: Sequence[str]) -> tuple[Order, ...]:
-    """Read order names; "raster:*" stands for all eight variants."""
-    from lmzip.orders import all_variants
-
-    expanded: list[Order] = []
-    for name in orders:
-        if name.endswith(":*"):
-            expanded += all_variants(parse_order(name[:-2]).family)
-        else:
-            expanded.append(parse_order(name))
-    return tuple(expanded)
 
 
 def make_tables() -> Tables:

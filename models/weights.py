@@ -7,100 +7,114 @@ file is executed.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors
-import torch
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from lmzip.errors import InputError, ModelError
+from lmzip.models.compact import CONFIGS, Block, CompactConfig, CompactNetwork
+from lmzip.models.paper import FACES, PaperConfig, PaperNetwork
 
-# kind -> module, configuration class, network class. Modules are imported when they are needed.
+Config = CompactConfig | PaperConfig
+Network = CompactNetwork | PaperNetwork
+
+
+@dataclass(frozen=True)
+class _Kind:
+    config: type[CompactConfig] | type[PaperConfig]
+    sizes: Mapping[str, Config]
+
+
 _KINDS = {
-    "compact": ("lmzip.models.compact", "CompactConfig", "CompactNetwork"),
-    "paper": ("lmzip.models.paper", "PaperConfig", "PaperNetwork"),
+    "compact": _Kind(CompactConfig, CONFIGS),
+    "paper": _Kind(PaperConfig, {"default": PaperConfig(), "faces": FACES}),
 }
-KINDS = tuple(_KINDS)
 
 
-def make_config(kind: str, settings: Mapping[str, Any]) -> Any:
-    """Return the configuration of a network, from a named size, from fields, or from both.
+def make_config(kind: str, settings: Mapping[str, Any]) -> Config:
+    """Return a configuration by the name of a `size`, by fields, or by a size with changed fields.
 
     Raises InputError if a name, a field or a value is unknown.
     """
-    if kind not in _KINDS:
-        raise InputError(f"unknown kind of network {kind!r}: choose from {', '.join(KINDS)}")
-    module = importlib.import_module(_KINDS[kind][0])
-    config_class = getattr(module, _KINDS[kind][1])
-    settings = dict(settings)
-    size = settings.pop("size", None)
-    named: dict[str, Any] = module.CONFIGS
-    if size is not None and size not in named:
-        raise InputError(f"unknown size {size!r}: choose from {', '.join(named)}")
+    if kind not in list(_KINDS):  # a list: what a file says may not be hashable
+        raise InputError(f"unknown kind of network {kind!r}: choose from {', '.join(_KINDS)}")
+    config_class, sizes = _KINDS[kind].config, _KINDS[kind].sizes
+    changes = {key: value for key, value in settings.items() if key != "size"}
+    size = settings.get("size")
+    if size is not None and size not in list(sizes):
+        raise InputError(f"unknown size {size!r}: choose from {', '.join(sizes)}")
+    base = config_class() if size is None else sizes[size]
     known = [field.name for field in fields(config_class)]
-    for key in settings:
+    for key, value in changes.items():
         if key not in known:
             raise InputError(f"a {kind} network has no {key!r}: choose from {', '.join(known)}")
-    try:
-        base = named[size] if size is not None else config_class()
-        return type(base).from_dict({**asdict(base), **settings})
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{kind} network with {settings}: {error}") from None
+        if key == "blocks" and kind == "compact":
+            changes[key] = _read_blocks(value)
+        elif type(value) is not type(getattr(base, key)) or (type(value) is int and value < 1):
+            raise InputError(f"{key} = {value!r}: not like {getattr(base, key)!r}")
+    return config_class(**{**{name: getattr(base, name) for name in known}, **changes})
 
 
-def make_network(config: Any) -> nn.Module:
+def _read_blocks(blocks: object) -> tuple[Block, ...]:
+    """Read the blocks of a compact network, tables of whole numbers."""
+    known = {field.name for field in fields(Block)}
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise InputError(f"blocks = {blocks!r}: must be a list of tables")
+    for block in blocks:
+        right = all(type(value) is int and value > 0 for value in block.values())
+        if not right or not {"hidden"} <= block.keys() <= known:
+            raise InputError(f"block {block!r}: takes whole numbers {', '.join(sorted(known))}")
+    return tuple(Block(**block) for block in blocks)
+
+
+def make_network(config: Config) -> Network:
     """Return a freshly initialised network of a configuration."""
-    module_name, _, network_class = _KINDS[kind_of(config)]
-    network: nn.Module = getattr(importlib.import_module(module_name), network_class)(config)
-    return network
+    if isinstance(config, CompactConfig):
+        return CompactNetwork(config)
+    return PaperNetwork(config)
 
 
-def kind_of(config: Any) -> str:
-    """Return the kind that a configuration belongs to."""
-    for kind, (_, config_class, _) in _KINDS.items():
-        if type(config).__name__ == config_class:
-            return kind
-    raise TypeError(f"not a network configuration: {config!r}")
-
-
-def save_network(network: nn.Module, path: str | Path, notes: Mapping[str, Any] = {}) -> None:  # noqa: B006
+def save_network(
+    network: Network, path: str | Path, notes: Mapping[str, Any] | None = None
+) -> None:
     """Write a network's weights and configuration, whole or not at all."""
-    config = network.config
     metadata = {
-        "kind": kind_of(config),
-        "config": json.dumps(asdict(config)),  # type: ignore[call-overload]
-        "notes": json.dumps(dict(notes)),
+        "kind": "compact" if isinstance(network, CompactNetwork) else "paper",
+        "config": json.dumps(asdict(network.config)),
+        "notes": json.dumps(dict(notes or {})),
     }
     tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
-    write_atomically(path, save(tensors, metadata))
+    with replace_file(path) as file:
+        file.write(save(tensors, metadata))
 
 
-def load_network(path: str | Path) -> nn.Module:
+def load_network(path: str | Path) -> Network:
     """Read a network that `save_network` wrote. Raises ModelError if it cannot be used."""
     tensors, metadata = _read(path)
     try:
         network = make_network(make_config(metadata["kind"], json.loads(metadata["config"])))
         network.load_state_dict(tensors)
-    except (InputError, KeyError, ValueError, RuntimeError) as error:
+    except (InputError, KeyError, ValueError, RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"{path}: not a network of lmzip ({reason})") from None
     return network
 
 
 def load_notes(path: str | Path) -> dict[str, Any]:
-    """Read the notes beside a network's weights."""
+    """Read the notes that were saved with a network."""
     notes: dict[str, Any] = json.loads(_read(path)[1].get("notes", "{}"))
     return notes
 
 
-def average_networks(paths: Sequence[str | Path]) -> nn.Module:
+def average_networks(paths: Sequence[str | Path]) -> Network:
     """Return a network whose weights are the mean of several files' weights."""
     network = load_network(paths[0])
     total = {name: tensor.double() for name, tensor in network.state_dict().items()}
@@ -111,18 +125,16 @@ def average_networks(paths: Sequence[str | Path]) -> nn.Module:
     return network
 
 
-def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a file beside its target, sync it and rename it: a reader sees all of it or none."""
+@contextmanager
+def replace_file(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file beside its target, then sync and rename it: a reader sees all of it or none."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    with open(partial, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
 
 
 def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -1,0 +1,116 @@
+"""The group of commands, and the one place where a run of lmzip ends.
+
+A command's module is imported when the command runs, so that `lmzip --help` is there at once and
+nothing imports torch that does not need it.
+
+Exit codes: 0 all done, 1 a file failed, 2 usage, 3 damaged data or verification mismatch, 4 model
+missing or not the one that a file names; 128 + n after signal n.
+"""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from lmzip.cli.report import describe_os_error, exit_code_of, print_error
+from lmzip.errors import LmzipError
+
+_COMMANDS = {  # name: module and what it does, so that the list needs no import
+    "compress": ("compress", "Compress images to .lmz files, or to one archive."),
+    "decompress": ("decompress", "Restore images from .lmz files."),
+    "info": ("info", "Show what files say of themselves, without decoding."),
+    "verify": ("verify", "Decode files and check every checksum."),
+    "models": ("models", "List the models that are installed."),
+    "demo": ("demo", "Compress and restore a few photographs."),
+    "train": ("training", "Train a network by a recipe."),
+    "eval": ("training", "Measure a network's bits per dimension."),
+    "export": ("training", "Turn a trained network into a model file."),
+}
+_EPILOGUE = """
+\b
+Examples:
+  lmzip compress photo.png               write photo.lmz
+  lmzip compress -r photos -o packed     mirror a folder
+  lmzip decompress photo.lmz -o a.tiff   restore, as TIFF
+  lmzip info photo.lmz
+
+\b
+Shell completion (bash; for zsh and fish write zsh_source, fish_source):
+  eval "$(_LMZIP_COMPLETE=bash_source lmzip)"
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"lmzip.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=_EPILOGUE,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.version_option(package_name="lmzip", message="lmzip %(version)s")
+def app() -> None:
+    """Lossless image compression with locally masked convolutions."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line and exit with its code."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    sys.exit(_run(args, received))
+
+
+def _run(args: Sequence[str] | None, received: list[int]) -> int:
+    try:
+        code = app.main(args, prog_name="lmzip", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "lmzip"
+        print_error(_one_line(error.format_message()))
+        print_error(f"see '{path} --help'", label="hint")
+        return 2
+    except click.ClickException as error:
+        print_error(_one_line(error.format_message()))
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print_error("interrupted")
+        return 128 + (received[0] if received else signal.SIGINT)
+    except LmzipError as error:
+        print_error(_one_line(str(error)))
+        return exit_code_of(error)
+    except OSError as error:
+        print_error(describe_os_error(error))
+        return 1
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,257 @@
+"""lmzip compress: image files to .lmz files, or to one archive."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from lmzip.archive import Archive
+from lmzip.cli.files import STANDARD, OutputError, Source, Targets, find_sources
+from lmzip.cli.options import common_options, output_options
+from lmzip.cli.report import Report, VerificationError, fit_name, format_size
+from lmzip.compression import compress_picture
+from lmzip.decompression import decompress_picture
+from lmzip.info import Info, read_info
+from lmzip.metadata import file_times, strip_metadata, time_block
+from lmzip.options import AUTO, EFFORTS, Options
+from lmzip.packing import pack_archive
+from lmzip.picture import Picture
+from lmzip.read_pictures import LOSSY_SUFFIXES, SUFFIXES, read_picture
+
+_SUFFIX = ".lmz"
+_NAME_WIDTH = 18
+
+
+@click.command("compress")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@output_options("The output: a file, or a folder for several inputs.")
+@click.option("--archive", is_flag=True, help="Pack all images into one file, given by -o.")
+@click.option("--model", default=AUTO, metavar="MODEL", help="A model's name, or its file.")
+@click.option(
+    "--order", default="raster", metavar="ORDER",
+    help="raster, s-curve or hilbert, with a variant such as raster:mirror; or best.",
+)  # fmt: skip
+@click.option(
+    "--effort", type=click.Choice(EFFORTS), default="default",
+    help="How many models and orders are tried.",
+)  # fmt: skip
+@click.option(
+    "--verify/--no-verify", default=True,
+    help="Decode and compare before anything is written (default).",
+)  # fmt: skip
+@click.option("--strip", is_flag=True, help="Drop metadata: profiles, EXIF, texts, times.")
+@common_options()
+def compress_command(
+    inputs: tuple[str, ...],
+    output: str | None,
+    to_stdout: bool,
+    force: bool,
+    keep: bool,
+    recursive: bool,
+    archive: bool,
+    model: str,
+    order: str,
+    effort: str,
+    verify: bool,
+    strip: bool,
+    threads: int,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> int:
+    """Compress images, losslessly.
+
+    Reads PNG, TIFF, BMP, PNM, WebP, GIF and QOI files of any mode and depth, and the pixels of
+    JPEG files; "-" is stdin. Writes .lmz files beside the inputs unless -o says otherwise.
+
+    One line a file: raw size, file size, ratio, bits per dimension of the file and of the model
+    alone, seconds.
+    """
+    if not keep and not verify:
+        raise click.UsageError("--rm deletes what has been verified: leave out --no-verify")
+    report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
+    options = Options(model, order, effort, threads)
+    sources = find_sources(inputs, recursive, _is_image, report)
+    job = _Compression(options, verify, strip, keep, report)
+    if archive:
+        if output is None:
+            raise click.UsageError("--archive needs -o FILE")
+        target = Source(Path(output), Path(output))
+        targets = Targets.plan([target], output, force, to_stdout, many=False)
+        if targets.to_folder:
+            raise click.UsageError(f"{output} is a folder; an archive is one file")
+        _check_stdout(targets, report)
+        job.pack(sources, targets)
+        return report.finish()
+    many = any(Path(name).is_dir() for name in inputs)
+    targets = Targets.plan(sources, output, force, to_stdout, many)
+    _check_stdout(targets, report)
+    for source in sources:
+        with report.file(source.name):
+            job.compress(source, targets)
+    return report.finish(total=job.print_total())
+
+
+class _Compression:
+    """What the files of one command have in common, and their totals."""
+
+    def __init__(
+        self, options: Options, verify: bool, strip: bool, keep: bool, report: Report
+    ) -> None:
+        self.options, self.verify, self.strip, self.keep = options, verify, strip, keep
+        self.report = report
+        self.began = time.monotonic()
+        self.raw = self.size = self.samples = self.count = 0
+        self.model_bits = 0.0
+
+    def compress(self, source: Source, targets: Targets) -> None:
+        """Compress one file to its target."""
+        began = time.monotonic()
+        target = targets.of(source, _SUFFIX)
+        if not targets.to_stdout:
+            targets.check(target, source)
+        picture = self._read(source)
+        with self.report.progress(source.name) as progress:
+            data = compress_picture(picture, self.options, progress)
+        if self.verify:
+            with self.report.progress(f"verify {source.name}") as progress:
+                decoded = decompress_picture(
+                    data,
+                    model=self._own_model(),
+                    threads=self.options.threads,
+                    progress=progress,
+                )
+            _compare(decoded, picture)
+        targets.write(target, source, data, file_times(picture.metadata))
+        self._print(source.name, target, picture, data, time.monotonic() - began)
+        if not self.keep:
+            targets.remove_input(source, target)
+
+    def pack(self, sources: list[Source], targets: Targets) -> None:
+        """Pack all files that can be read into one archive."""
+        assert targets.output is not None or targets.to_stdout
+        target = Path(targets.output or STANDARD)
+        name = str(target)
+        pictures: list[tuple[str, Picture]] = []
+        used: dict[str, Source] = {}
+        for source in sources:
+            with self.report.file(source.name):
+                inside = "stdin" if source.is_stdin else source.relative.as_posix()
+                if not targets.to_stdout:
+                    targets.check(target, source)
+                if inside in used:
+                    raise OutputError(f"{used[inside].name} is {inside} in the archive already")
+                pictures.append((inside, self._read(source)))
+                used[inside] = source
+        if not pictures:
+            return
+        with self.report.file(name):
+            with self.report.progress(name) as progress:
+                data = pack_archive(pictures, self.options, progress)
+            if self.verify:
+                with Archive(data, model=self._own_model(), threads=self.options.threads) as packed:
+                    for number, (_, picture) in enumerate(pictures):
+                        _compare(packed.picture(number), picture)
+            targets.write(target, Source(Path(STANDARD), Path(STANDARD)), data)
+            total = sum(picture.samples.nbytes for _, picture in pictures)
+            self._describe(name, target, total, read_info(data), time.monotonic() - self.began)
+            if not self.keep:
+                for source in used.values():
+                    targets.remove_input(source, target)
+
+    def print_total(self) -> dict[str, float | int | None]:
+        """Print the totals of a batch; return them for `--json`."""
+        seconds = time.monotonic() - self.began
+        bpd = 8 * self.size / self.samples if self.samples else None
+        model_bpd = self.model_bits / self.samples if self.samples else None
+        if self.count > 1 and bpd is not None:
+            name = fit_name(f"total of {self.count}", _NAME_WIDTH)
+            numbers = _format_numbers(self.raw, self.size, bpd, f"model {model_bpd:.3f}", seconds)
+            self.report.line(f"{name} {numbers}")
+        return {
+            "count": self.count,
+            "raw_bytes": self.raw,
+            "bytes": self.size,
+            "bpd": bpd,
+            "model_bpd": model_bpd,
+            "seconds": round(seconds, 3),
+        }
+
+    def _read(self, source: Source) -> Picture:
+        status, data = source.status(), source.read()
+        reading = read_picture(data)
+        for remark in reading.warnings:
+            self.report.warn(source.name, remark)
+        picture = reading.picture
+        if self.strip:
+            return strip_metadata(picture)
+        if status is None:
+            return picture
+        return replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
+
+    def _own_model(self) -> str | None:
+        return None if self.options.model == AUTO else self.options.model
+
+    def _print(
+        self, name: str, target: Path, picture: Picture, data: bytes, seconds: float
+    ) -> None:
+        self._describe(name, target, picture.samples.nbytes, read_info(data), seconds)
+
+    def _describe(
+        self, name: str, target: Path, raw: int, info: Info, seconds: float
+    ) -> None:
+        """Print the line of a file, and add it to the totals."""
+        self.count += 1
+        self.raw += raw
+        self.size += info.size
+        self.samples += info.samples
+        bpd = info.bpd if info.model_bpd is None else info.model_bpd
+        self.model_bits += bpd * info.samples
+        how = info.method if info.model_bpd is None else f"model {info.model_bpd:.3f}"
+        numbers = _format_numbers(raw, info.size, info.bpd, how, seconds)
+        self.report.result(
+            f"{fit_name(name, _NAME_WIDTH)} {numbers}",
+            input=name,
+            output=str(target),
+            raw_bytes=raw,
+            bytes=info.size,
+            ratio=raw / info.size,
+            bpd=info.bpd,
+            model_bpd=info.model_bpd,
+            method=info.method,
+            model=info.model,
+            order=info.order,
+            seconds=round(seconds, 3),
+        )
+
+
+def _format_numbers(raw: int, size: int, bpd: float, how: str, seconds: float) -> str:
+    return (
+        f"{format_size(raw):>8} -> {format_size(size):>8} {raw / size:5.2f}x "
+        f"{bpd:6.3f} bpd ({how}) {seconds:4.1f} s"
+    )
+
+
+def _compare(decoded: Picture, picture: Picture) -> None:
+    """Raise VerificationError unless a picture came back as it was."""
+    same = decoded.mode == picture.mode and decoded.samples.shape == picture.samples.shape
+    if not same or (decoded.samples != picture.samples).any():
+        raise VerificationError("verification failed: other pixels come back (nothing written)")
+    if dict(decoded.metadata) != dict(picture.metadata):
+        raise VerificationError("verification failed: other metadata come back (nothing written)")
+
+
+def _check_stdout(targets: Targets, report: Report) -> None:
+    """Keep results and files apart if both would go to stdout."""
+    if targets.to_stdout and report.as_json:
+        raise click.UsageError("--json and a file cannot both go to stdout")
+    report.lines_to_stderr = targets.to_stdout
+
+
+def _is_image(path: Path) -> bool:
+    """Whether `-r` takes a file; JPEG files would grow, so they have to be named."""
+    assert not set(LOSSY_SUFFIXES) & set(SUFFIXES)
+    return path.suffix.lower() in SUFFIXES

@@ -1,0 +1,221 @@
+"""lmzip decompress: .lmz files and archives back to image files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import click
+
+from lmzip.archive import Archive
+from lmzip.cli.files import OutputError, Source, Targets, find_sources
+from lmzip.cli.options import common_options, model_option, output_options
+from lmzip.cli.report import Report, fit_name, format_size
+from lmzip.cli.verify import verify_source
+from lmzip.decompression import Region, decompress_picture
+from lmzip.errors import InputError
+from lmzip.info import read_info
+from lmzip.metadata import file_times
+from lmzip.picture import Picture
+from lmzip.write_pictures import SUFFIXES, check_suffix, default_suffix, write_picture
+
+
+def _parse_region(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> Region | None:
+    if value is None:
+        return None
+    try:
+        top, left, height, width = (int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not TOP,LEFT,HEIGHT,WIDTH", ctx, param) from None
+    return Region(top, left, height, width)
+
+
+@click.command("decompress")
+@click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
+@output_options("The output: a file, or a folder for several and for archives.")
+@click.option(
+    "--format", "kind", metavar="FORMAT", type=click.Choice([s[1:] for s in SUFFIXES]),
+    help="The format of the outputs if no name says it: png (default), tiff, webp, ...",
+)  # fmt: skip
+@click.option(
+    "--region", callback=_parse_region, metavar="T,L,H,W",
+    help="Only a rectangle: top, left, height, width in pixels.",
+)  # fmt: skip
+@click.option(
+    "--only", multiple=True, metavar="NAME",
+    help="Of an archive, only this image, by name or number; may be repeated.",
+)  # fmt: skip
+@click.option("-t", "--test", is_flag=True, help="Check the files, write nothing.")
+@model_option
+@common_options()
+def decompress_command(
+    inputs: tuple[str, ...],
+    output: str | None,
+    to_stdout: bool,
+    force: bool,
+    keep: bool,
+    recursive: bool,
+    kind: str | None,
+    region: Region | None,
+    only: tuple[str, ...],
+    test: bool,
+    model: str | None,
+    threads: int,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> int:
+    """Restore images from .lmz files.
+
+    The ending of the output's name says its format: png, tiff, webp (lossless), ppm, pgm, pbm,
+    pnm, bmp or qoi; PNG otherwise, or TIFF for CMYK, which PNG cannot hold. An archive becomes a
+    folder of images.
+    """
+    if region is not None and not keep:
+        raise click.UsageError("--rm would lose what lies outside of --region")
+    if only and not keep:
+        raise click.UsageError("--rm would lose the other images of the archive")
+    report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
+    sources = find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report)
+    if test:
+        for source in sources:
+            with report.file(source.name):
+                verify_source(source, model, threads, report)
+        return report.finish()
+    many = any(Path(name).is_dir() for name in inputs)
+    targets = Targets.plan(sources, output, force, to_stdout, many)
+    if targets.to_stdout and as_json:
+        raise click.UsageError("--json and a file cannot both go to stdout")
+    if targets.output is not None and not targets.to_folder and Path(targets.output).suffix:
+        _check_ending(targets.output)
+    report.lines_to_stderr = targets.to_stdout
+    job = _Decompression(targets, f".{kind}" if kind else None, model, threads, report)
+    for source in sources:
+        with report.file(source.name):
+            job.decompress(source, region, only)
+            if not keep:
+                job.remove(source)
+    return report.finish()
+
+
+@dataclass
+class _Decompression:
+    """What the files of one command have in common."""
+
+    targets: Targets
+    suffix: str | None
+    model: str | None
+    threads: int
+    report: Report
+
+    def decompress(self, source: Source, region: Region | None, only: tuple[str, ...]) -> None:
+        """Restore one image file, or the images of one archive."""
+        data = source.read()
+        if read_info(data).is_archive:
+            if region is not None:
+                raise InputError("--region is for files of one image, not for archives")
+            self._unpack(source, data, only)
+            return
+        if only:
+            raise InputError("--only is for archives, and this is one image")
+        began = time.monotonic()
+        suffix = self._early_suffix()
+        if suffix and not self.targets.to_stdout:  # before the work if the name is known
+            self.targets.check(self.targets.of(source, suffix), source)
+        with self.report.progress(source.name) as progress:
+            picture = decompress_picture(
+                data, region=region, model=self.model, threads=self.threads, progress=progress
+            )
+        suffix = suffix or default_suffix(picture)
+        self._write(source, self.targets.of(source, suffix), suffix, picture, began)
+
+    def remove(self, source: Source) -> None:
+        """Delete an input, all of which has been written to files."""
+        if source.name in self.targets.written.values() and not source.is_stdin:
+            source.path.unlink()
+
+    def _unpack(self, source: Source, data: bytes, only: tuple[str, ...]) -> None:
+        with Archive(data, model=self.model, threads=self.threads) as archive:
+            names = archive.names or [f"{number:06d}" for number in range(len(archive))]
+            numbers = _choose(names, only) if only else range(len(names))
+            if self.targets.to_stdout and len(numbers) > 1:
+                raise InputError("an archive of several images cannot go to stdout: use -o FOLDER")
+            to_file = self.targets.output and not self.targets.to_folder and len(numbers) == 1
+            folder = source.path.with_suffix("") if self.targets.output is None else None
+            folder = folder or Path(str(self.targets.output))
+            for number in numbers:
+                began = time.monotonic()
+                with self.report.file(f"{source.name}: {names[number]}"):
+                    inside = _safe_path(names[number])
+                    if to_file and Path(str(self.targets.output)).suffix:
+                        suffix = self._early_suffix()
+                        target = Path(str(self.targets.output))
+                    else:
+                        known = inside.suffix.lower() if inside.suffix.lower() in SUFFIXES else None
+                        suffix = self.suffix or known
+                        target = Path(folder, inside)
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                    picture = archive.picture(number)
+                    suffix = suffix or default_suffix(picture)
+                    self._write(source, target.with_suffix(suffix), suffix, picture, began)
+
+    def _early_suffix(self) -> str | None:
+        """Return the ending that the command line asks for, if it does."""
+        output = self.targets.output
+        if output is not None and not self.targets.to_folder and Path(output).suffix:
+            return Path(output).suffix
+        return self.suffix
+
+    def _write(
+        self, source: Source, target: Path, suffix: str, picture: Picture, began: float
+    ) -> None:
+        name = source.name if self.targets.to_stdout else str(target)
+        data, remarks = write_picture(picture, suffix)
+        if not self.targets.to_stdout:
+            self.targets.check(target, source)
+        self.targets.write(target, source, data, file_times(picture.metadata))
+        for remark in remarks:
+            self.report.warn(name, remark)
+        seconds = time.monotonic() - began
+        self.report.result(
+            f"{fit_name(name, 28)} {picture.width}x{picture.height} {picture.mode.name} "
+            f"{format_size(len(data)):>8} {seconds:6.1f} s",
+            input=source.name,
+            output=None if self.targets.to_stdout else str(target),
+            height=picture.height,
+            width=picture.width,
+            mode=picture.mode.name,
+            bytes=len(data),
+            seconds=round(seconds, 3),
+        )
+
+
+def _check_ending(output: str) -> None:
+    try:
+        check_suffix(Path(output).suffix)
+    except InputError as error:
+        raise click.UsageError(f"{output}: {error}") from None
+
+
+def _choose(names: list[str], only: tuple[str, ...]) -> list[int]:
+    """Return the numbers of images that are given by name or by number."""
+    numbers = []
+    for wanted in only:
+        if wanted in names:
+            numbers.append(names.index(wanted))
+        elif wanted.isascii() and wanted.isdigit() and int(wanted) < len(names):
+            numbers.append(int(wanted))
+        else:
+            raise InputError(f"no image {wanted!r} among the {len(names)} of the archive")
+    return numbers
+
+
+def _safe_path(name: str) -> Path:
+    """Return a name inside an archive as a path that stays below a folder."""
+    parts = PurePosixPath(name.replace("\\", "/"))
+    if parts.is_absolute() or ".." in parts.parts or not parts.name or "\0" in name:
+        raise OutputError(f"the name {name!r} would leave the folder")
+    return Path(*parts.parts)

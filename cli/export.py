@@ -1,0 +1,157 @@
+"""lmzip export: a trained network becomes a model file, and what that costs is measured.
+
+Three figures on images that took no part in choosing the scales: the float network's bits, those of
+the integer network under its own mixture, and the bytes that the coder really writes.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+import click
+import torch
+from torch import Tensor
+
+from lmzip.backend import get_backend
+from lmzip.cli.files import write_file
+from lmzip.cli.models import count_multiply_adds
+from lmzip.cli.options import common_options
+from lmzip.cli.report import Report
+from lmzip.codec import encode_images
+from lmzip.errors import InputError
+from lmzip.mixture import COST_BITS
+from lmzip.models.compact import CompactNetwork
+from lmzip.models.data import CIFAR10_NAMES, load_cifar10, load_folder
+from lmzip.models.lmconv import MaskSet
+from lmzip.models.quantise import quantise
+from lmzip.models.weights import load_network, load_notes
+from lmzip.network import IntegerNetwork, save_integer_network
+from lmzip.orders import Order, expand_orders
+
+_BATCH = 16
+
+
+@click.command("export")
+@click.argument("weights", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, metavar="MODEL", type=click.Path(path_type=Path),
+              help="The model file to write, .safetensors.")  # fmt: skip
+@click.option("--data", required=True, metavar="FOLDER", type=click.Path(path_type=Path),
+              help="CIFAR-10, or a folder of images: half to calibrate, half to measure.")  # fmt: skip
+@click.option("--crop", default=64, type=click.IntRange(8), metavar="N",
+              help="Side of the squares cut from the images of a folder.")  # fmt: skip
+@click.option("--count", default=100, type=click.IntRange(2), metavar="N",
+              help="How many images to calibrate with, and to measure.")  # fmt: skip
+@click.option("--order", "orders", multiple=True, default=("raster",), metavar="ORDER",
+              help='What it was trained for, such as raster or "raster:*"; may be repeated.')  # fmt: skip
+@click.option("--name", metavar="NAME", help="The model's name; the file's by default.")
+@click.option("--note", "notes", multiple=True, metavar="KEY=TEXT",
+              help="Something for `lmzip models` to show; may be repeated.")  # fmt: skip
+@click.option("-f", "--force", is_flag=True, help="Overwrite an existing model file.")
+@common_options(threads=False)
+def command(
+    weights: Path,
+    output: Path,
+    data: Path,
+    crop: int,
+    count: int,
+    orders: tuple[str, ...],
+    name: str | None,
+    notes: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> int:
+    """Turn trained float WEIGHTS into the integer network that the codec runs.
+
+    Prints bits per dimension of the float network, of the integer network and of the coded bytes,
+    on images that are not those used for calibration.
+    """
+    said = dict(_parse_note(note) for note in notes)
+    report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
+    if output.exists() and not force:
+        raise click.UsageError(f"{output} already exists (-f overwrites it)")
+    network = load_network(weights)
+    if not isinstance(network, CompactNetwork):
+        raise InputError(f"{weights}: the codec runs compact networks only")
+    calibration, held_out = load_images(data, network.channels, crop, count)
+    integer = quantise(
+        network.eval(), calibration, orders, name or output.stem, {**load_notes(weights), **said}
+    )
+    order = expand_orders(orders)[0]
+    in_float = measure_float(network, held_out, order)
+    in_integers, coded = measure_integers(integer, held_out, order)
+    size = _save(integer, output, force)
+    report.result(
+        f"float network    {in_float:8.4f} bpd\n"
+        f"integer network  {in_integers:8.4f} bpd {in_integers - in_float:+.4f}\n"
+        f"coded bytes      {coded:8.4f} bpd {coded - in_float:+.4f}\n"
+        f"{output}: {size:,} bytes, {count_multiply_adds(integer):,} multiply-adds a pixel, "
+        f"fingerprint {integer.fingerprint()[:16]}",
+        output=str(output),
+        bytes=size,
+        float_bpd=in_float,
+        integer_bpd=in_integers,
+        coded_bpd=coded,
+        images=len(held_out),
+        fingerprint=integer.fingerprint(),
+    )
+    return report.finish()
+
+
+def load_images(folder: Path, channels: int, crop: int, count: int) -> tuple[Tensor, Tensor]:
+    """Return images to calibrate with and others to measure: uint8 (N, C, H, W) each.
+
+    Of CIFAR-10, training and test images; of a folder, squares from the middle of every second
+    image and of the others.
+    """
+    if any((folder / name).exists() for name in CIFAR10_NAMES):
+        return load_cifar10([folder])[:count], load_cifar10([folder], "test")[:count]
+    images = load_folder([folder.parent], folder.name, channels=channels, limit=2 * count)
+    squares = [_cut(image, crop) for image in images if min(image.shape[1:]) >= crop]
+    if len(squares) < 2:
+        raise InputError(f"{folder}: fewer than two images of {crop}x{crop} pixels or more")
+    return torch.stack(squares[::2]), torch.stack(squares[1::2])
+
+
+@torch.no_grad()
+def measure_float(network: CompactNetwork, images: Tensor, order: Order) -> float:
+    """Return the float network's bits per dimension."""
+    masks = MaskSet(order.ranks(images.shape[2], images.shape[3]))
+    nats = sum(float(network.nll(batch, masks).sum()) for batch in images.split(_BATCH))
+    return nats / (images.numel() * math.log(2))
+
+
+def measure_integers(network: IntegerNetwork, images: Tensor, order: Order) -> tuple[float, float]:
+    """Return bits per dimension under the integer mixture, and in coded bytes."""
+    cost = size = 0
+    for batch in images.split(_BATCH):
+        pixels = batch.permute(0, 2, 3, 1).contiguous().numpy()
+        for stream in encode_images(network, order, pixels, get_backend()):
+            cost += int(stream.costs.sum())
+            size += len(stream.data)
+    return cost / 2**COST_BITS / images.numel(), 8 * size / images.numel()
+
+
+def _cut(image: Tensor, side: int) -> Tensor:
+    top, left = (image.shape[1] - side) // 2, (image.shape[2] - side) // 2
+    return image[:, top : top + side, left : left + side]
+
+
+def _parse_note(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"--note {text!r} is not KEY=TEXT")
+    return key, value
+
+
+def _save(network: IntegerNetwork, output: Path, force: bool) -> int:
+    """Write the model file whole or not at all; return its size."""
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder, "model.safetensors")
+        save_integer_network(network, draft)
+        data = draft.read_bytes()
+    write_file(output, data, force=force)
+    return len(data)

@@ -1,0 +1,229 @@
+"""Input and output files: which ones, where to, and never half of one.
+
+An output is written to a temporary file beside its target, synced, and only then given its name.
+Whatever happens before that (an error, a signal, a full disk) leaves the target as it was; what
+happens after it cannot harm it. No output ever replaces the file that it was made from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from lmzip.cli.report import Report
+from lmzip.errors import InputError
+
+STANDARD = "-"  # stdin or stdout
+_PERMISSIONS = 0o777
+
+
+class OutputError(InputError):
+    """An output must not be written; `hint` says what would help."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input: its path, and the one that it has below the folder it was found in."""
+
+    path: Path
+    relative: Path
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    @property
+    def is_stdin(self) -> bool:
+        return self.name == STANDARD
+
+    def read(self) -> bytes:
+        return sys.stdin.buffer.read() if self.is_stdin else self.path.read_bytes()
+
+    def status(self) -> os.stat_result | None:
+        return None if self.is_stdin else self.path.stat()
+
+
+def find_sources(
+    inputs: Iterable[str], recursive: bool, wanted: Callable[[Path], bool], report: Report
+) -> list[Source]:
+    """Return the files that the inputs stand for; folders need `-r`."""
+    sources: list[Source] = []
+    for name in inputs:
+        path = Path(name)
+        if name == STANDARD or not path.is_dir():
+            sources.append(Source(path, Path(path.name)))
+        elif recursive:
+            found = sorted(_walk(path, report))
+            chosen = [file for file in found if wanted(file)]
+            sources += [Source(file, file.relative_to(path)) for file in chosen]
+            if not chosen:
+                report.fail(name, "no files of the right kind in this folder")
+        else:
+            report.fail(name, "is a folder", hint="-r goes through folders")
+    return sources
+
+
+def _walk(folder: Path, report: Report) -> Iterator[Path]:
+    def complain(error: OSError) -> None:
+        report.fail(str(error.filename), error.strerror or str(error))
+
+    for root, _, names in os.walk(folder, onerror=complain):
+        for name in names:
+            path = Path(root, name)
+            if path.is_file():
+                yield path
+
+
+@dataclass
+class Targets:
+    """Where outputs go: beside their inputs, to one file, below a folder, or to stdout."""
+
+    output: str | None
+    force: bool
+    to_stdout: bool = False
+    to_folder: bool = False
+    written: dict[Path, str] = field(default_factory=dict)
+
+    @classmethod
+    def plan(
+        cls, sources: list[Source], output: str | None, force: bool, to_stdout: bool, many: bool
+    ) -> Targets:
+        """Decide what `-o` and `-c` mean for these inputs; raises UsageError if they cannot be.
+
+        `many` says that there may be more outputs than one, so that `-o` is a folder.
+        """
+        if to_stdout and output not in (None, STANDARD):
+            raise click.UsageError("-c and -o exclude each other")
+        to_stdout |= output == STANDARD
+        to_stdout |= output is None and any(source.is_stdin for source in sources)
+        if to_stdout:
+            if many or len(sources) > 1:
+                raise click.UsageError("only one file can go to stdout")
+            if sys.stdout.isatty():
+                raise click.UsageError("will not write binary data to a terminal: use -o FILE")
+        to_folder = output is not None and (
+            many or len(sources) > 1 or output.endswith(("/", os.sep)) or Path(output).is_dir()
+        )
+        if to_folder and output and Path(output).exists() and not Path(output).is_dir():
+            raise click.UsageError(f"{output} is a file; several outputs need a folder")
+        return cls(None if to_stdout else output, force, to_stdout, to_folder)
+
+    def of(self, source: Source, suffix: str) -> Path:
+        """Return the path of a source's output."""
+        if self.output is None:
+            return source.path.with_suffix(suffix)
+        if not self.to_folder:
+            return Path(self.output)
+        name = Path("stdin") if source.is_stdin else source.relative
+        return Path(self.output, name).with_suffix(suffix)
+
+    def check(self, target: Path, source: Source) -> None:
+        """Raise OutputError unless the target may be written."""
+        if not source.is_stdin and target.exists() and target.samefile(source.path):
+            raise OutputError("the output would replace the input", "-o gives it another name")
+        if target in self.written:
+            raise OutputError(
+                f"{target} was just written from {self.written[target]}",
+                "-o gives it another name",
+            )
+        if target.is_dir():
+            raise OutputError(f"{target} is a folder")
+        if not self.force and os.path.lexists(target) and not _is_device(target):
+            raise OutputError(f"{target} already exists", "-f overwrites it")
+
+    def write(
+        self,
+        target: Path,
+        source: Source,
+        data: bytes,
+        times: tuple[int, int] | None = None,
+    ) -> None:
+        """Write an output with the input's permissions, and with times if they are given."""
+        if self.to_stdout:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            return
+        if _is_device(target):
+            target.write_bytes(data)
+            return
+        if self.to_folder:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        status = source.status()
+        permissions = None if status is None else stat.S_IMODE(status.st_mode) & _PERMISSIONS
+        write_file(target, data, force=self.force, permissions=permissions, times=times)
+        self.written[target] = source.name
+
+    def remove_input(self, source: Source, target: Path) -> None:
+        """Delete an input whose output is safely in place, in a file."""
+        if target in self.written and not source.is_stdin:
+            source.path.unlink()
+
+
+def write_file(
+    target: Path,
+    data: bytes,
+    *,
+    force: bool,
+    permissions: int | None = None,
+    times: tuple[int, int] | None = None,
+) -> None:
+    """Write a file whole or not at all, and make sure that it will survive a crash."""
+    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.lmzip-tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if permissions is not None:
+                os.chmod(temporary, permissions)
+            if times is not None:
+                os.utime(temporary, ns=times)
+            os.fsync(file.fileno())
+        _give_name(temporary, target, force)
+    except OSError as error:
+        if error.filename in (None, str(temporary)):
+            error.filename = str(target)  # users know the target, not its forerunner
+        raise
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+    _sync_folder(target.parent)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is something like /dev/null or a pipe, which must not be replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _give_name(temporary: Path, target: Path, force: bool) -> None:
+    """Rename in one step; without `force`, in one step that fails if the name is taken."""
+    if not force:
+        try:
+            os.link(temporary, target)
+            return
+        except FileExistsError:
+            raise OutputError(f"{target} already exists", "-f overwrites it") from None
+        except OSError:  # a file system without hard links
+            if target.exists():
+                raise OutputError(f"{target} already exists", "-f overwrites it") from None
+    os.replace(temporary, target)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system syncs folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

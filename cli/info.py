@@ -1,0 +1,56 @@
+"""lmzip info: what files say of themselves, without decoding pixels or loading a model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from lmzip.cli.files import find_sources
+from lmzip.cli.options import common_options
+from lmzip.cli.report import Report, format_size
+from lmzip.info import Info, read_info
+
+
+@click.command("info")
+@click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
+@click.option("-r", "--recursive", is_flag=True, help="Go through folders.")
+@common_options(threads=False)
+def info_command(
+    inputs: tuple[str, ...], recursive: bool, as_json: bool, quiet: bool, verbose: int
+) -> int:
+    """Show size, mode, model, order, tiles, method, bits and metadata of files."""
+    report = Report(verbose=verbose, as_json=as_json)
+    for source in find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report):
+        with report.file(source.name):
+            info = read_info(source.read())
+            entry = {**asdict(info), "metadata": dict(info.metadata)}
+            report.result(_format(source.name, info), input=source.name, **entry)
+    return report.finish()
+
+
+def _format(name: str, info: Info) -> str:
+    size = "of several sizes" if info.width is None else f"{info.width}x{info.height} pixels"
+    what = f"{info.count} images, {size}" if info.is_archive else size
+    rows = [
+        ("image" if not info.is_archive else "archive", f"{what}, {info.mode or 'several modes'}"),
+        ("file", f"{format_size(info.size)} ({info.size} bytes), format {info.version}"),
+        ("bits", _format_bits(info)),
+        ("method", info.method),
+    ]
+    if info.model is not None:
+        rows.append(("model", f"{info.model} {info.fingerprint}"))
+    if info.order is not None:
+        rows.append(("order", info.order))
+    if info.tiles != (1, 1):
+        rows.append(("tiles", f"{info.tiles[0]} rows of {info.tiles[1]}"))
+    if info.metadata:
+        blocks = ", ".join(f"{tag} {size} B" for tag, size in info.metadata.items())
+        rows.append(("metadata", blocks))
+    return "\n".join([name, *(f"  {key:<9} {text}" for key, text in rows)])
+
+
+def _format_bits(info: Info) -> str:
+    if info.model_bpd is None:
+        return f"{info.bpd:.3f} bpd"
+    return f"{info.bpd:.3f} bpd, {info.model_bpd:.3f} under the model alone"

@@ -1,0 +1,64 @@
+"""lmzip models: what is installed, what it was trained on, and what it costs."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import click
+
+from lmzip.cli.options import common_options
+from lmzip.cli.report import Report
+from lmzip.network import IntegerNetwork
+from lmzip.registry import list_models, load_model
+
+_SHOWN = 16  # digits of a fingerprint, as many as a file carries
+
+
+@click.command("models")
+@common_options(threads=False)
+def models_command(as_json: bool, quiet: bool, verbose: int) -> int:
+    """List the installed models: training data, orders, cost, bits and fingerprint."""
+    report = Report(verbose=verbose, as_json=as_json)
+    for entry in list_models():
+        with report.file(entry.name):
+            model = load_model(entry.path)
+            rows: dict[str, Any] = {
+                "orders": ", ".join(entry.orders),
+                "cost": f"{count_multiply_adds(model.network):,} multiply-adds a pixel",
+                "fingerprint": model.fingerprint[:_SHOWN],
+                **{key.replace("_", " "): _format_note(note) for key, note in entry.notes.items()},
+            }
+            lines = [entry.name]
+            for key, text in rows.items():
+                lines += textwrap.wrap(
+                    f"{key:<13}{text}", 79, initial_indent="  ", subsequent_indent=" " * 15
+                )
+            report.result(
+                "\n".join(lines),
+                name=entry.name,
+                file=str(entry.path),
+                orders=entry.orders,
+                multiply_adds=count_multiply_adds(model.network),
+                fingerprint=model.fingerprint,
+                notes=dict(entry.notes),
+            )
+    if not report.entries and not as_json:
+        click.echo("lmzip: no models are installed: pictures are stored by classical methods",
+                   err=True)  # fmt: skip
+    return report.finish()
+
+
+def count_multiply_adds(network: IntegerNetwork) -> int:
+    """Return the products that the network forms for each pixel."""
+    layers = [network.first, network.out, *(layer for block in network.blocks for layer in block)]
+    kernel = network.predictor.shape[1] * network.predictor.shape[2]
+    return int(kernel + sum(layer.weight.size for layer in layers))
+
+
+def _format_note(note: Any) -> str:
+    if isinstance(note, dict):
+        return ", ".join(f"{key} {_format_note(value)}" for key, value in note.items())
+    if isinstance(note, list):
+        return ", ".join(map(_format_note, note))
+    return f"{note:.4g}" if isinstance(note, float) else str(note)

@@ -1,0 +1,185 @@
+"""Report: counts what happened, prints it, and owns the exit code.
+
+Results go to stdout, everything else to stderr; errors are one line each, and a batch goes on after
+one. With `--json`, stdout gets one document at the end instead of lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from lmzip.errors import DamagedError, LmzipError, ModelError
+
+OK, FAILED, USAGE, DAMAGED, NO_MODEL = 0, 1, 2, 3, 4
+_GRAVITY = (DAMAGED, NO_MODEL, FAILED, OK)  # the gravest failure of a batch gives the exit code
+_BAR_DELAY, _BAR_INTERVAL = 1.0, 0.1  # seconds
+
+Progress = Callable[[int, int], None]
+
+
+class VerificationError(DamagedError):
+    """What was decoded is not what was encoded, or not what it is compared with."""
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return the exit code that an error stands for."""
+    if isinstance(error, DamagedError):
+        return DAMAGED
+    return NO_MODEL if isinstance(error, ModelError) else FAILED
+
+
+def print_error(text: str, label: str = "lmzip") -> None:
+    """Print one line on stderr."""
+    click.echo(f"{label}: {text}", err=True)
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what the system says, without Python's numbers and quotes."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+class Report:
+    """What a command has to say."""
+
+    def __init__(self, *, quiet: bool = False, verbose: int = 0, as_json: bool = False) -> None:
+        self.quiet, self.verbose, self.as_json = quiet, verbose, as_json
+        self.entries: list[dict[str, Any]] = []
+        self.code = OK
+        self.lines_to_stderr = False  # while stdout carries files
+        self._bar_width = 0
+
+    def result(self, line: str, **entry: Any) -> None:
+        """Print a line of results and keep its entry for `--json`."""
+        self.entries.append(entry)
+        self.line(line)
+
+    def line(self, text: str) -> None:
+        """Print a line of results."""
+        if not self.as_json and not self.quiet:
+            click.echo(text, err=self.lines_to_stderr)
+
+    def note(self, text: str) -> None:
+        """Print what only those want to know who ask for more."""
+        if self.verbose:
+            click.echo(f"lmzip: {text}", err=True)
+
+    def warn(self, name: str, text: str) -> None:
+        """Print a warning: the file is dealt with nevertheless."""
+        if not self.quiet:
+            click.echo(f"lmzip: {name}: warning: {text}", err=True)
+
+    def fail(self, name: str, reason: str, code: int = FAILED, hint: str = "") -> None:
+        """Print an error and remember that not all went well."""
+        print_error(f"{name}: {reason}")
+        if hint:
+            print_error(hint, label="hint")
+        self.entries.append({"input": name, "error": reason, "exit_code": code})
+        self.code = min(self.code, code, key=_GRAVITY.index)
+
+    @contextlib.contextmanager
+    def file(self, name: str) -> Iterator[None]:
+        """Deal with one file of a batch: its errors are reported and stop nothing else."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # whoever was to get the results is gone
+        except LmzipError as error:
+            self._fail_with(name, " ".join(str(error).split()), error)
+        except OSError as error:
+            self._fail_with(name, _reason_for(name, error), error)
+        except MemoryError as error:
+            self._fail_with(name, "not enough memory", error)
+        except Exception as error:
+            self._fail_with(name, f"internal error ({type(error).__name__}: {error})", error)
+            print_error("please report it, with what -vv prints", label="hint")
+
+    def _fail_with(self, name: str, reason: str, error: BaseException) -> None:
+        self.fail(name, reason, exit_code_of(error), getattr(error, "hint", ""))
+        if self.verbose >= 2:
+            traceback.print_exception(error)
+
+    def finish(self, **summary: Any) -> int:
+        """Print the JSON document if there is to be one; return the exit code."""
+        if self.as_json:
+            document = {"files": self.entries, **summary, "exit_code": self.code}
+            click.echo(json.dumps(document, indent=2))
+        return self.code
+
+    @contextlib.contextmanager
+    def progress(self, label: str) -> Iterator[Progress | None]:
+        """Show a bar on a terminal, if the work takes long enough to need one."""
+        if self.quiet or not sys.stderr.isatty():
+            yield None
+            return
+        began = drawn = time.monotonic()
+
+        def update(done: int, total: int) -> None:
+            nonlocal drawn
+            now = time.monotonic()
+            if now - began >= _BAR_DELAY and now - drawn >= _BAR_INTERVAL and total:
+                drawn = now
+                self._draw_bar(label, done / total, (now - began) * (total - done) / max(1, done))
+
+        try:
+            yield update
+        finally:
+            self._clear_bar()
+
+    def _draw_bar(self, label: str, share: float, left: float) -> None:
+        columns = min(80, shutil.get_terminal_size().columns) - 1
+        tail = f" {share:4.0%} {left:5.0f} s left"
+        name = shorten(label, max(8, columns // 3))
+        width = max(4, columns - len(name) - len(tail) - 3)
+        bar = "#" * round(share * width)
+        text = f"{name} [{bar:<{width}}]{tail}"
+        self._bar_width = len(text)
+        sys.stderr.write(f"\r{text}")
+        sys.stderr.flush()
+
+    def _clear_bar(self) -> None:
+        if self._bar_width:
+            sys.stderr.write(f"\r{' ' * self._bar_width}\r")
+            sys.stderr.flush()
+            self._bar_width = 0
+
+
+def _reason_for(name: str, error: OSError) -> str:
+    """Return the system's reason; with the file, if it is not the one that is dealt with."""
+    reason = error.strerror or str(error)
+    if error.filename and str(error.filename) != name:
+        return f"{error.filename}: {reason}"
+    return reason
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut the middle out of a text that is too long."""
+    if len(text) <= width:
+        return text
+    tail = (width - 3) * 2 // 3
+    return f"{text[: width - 3 - tail]}...{text[len(text) - tail :]}"
+
+
+def format_size(size: float) -> str:
+    """Return a number of bytes in at most eight characters."""
+    if size < 1000:
+        return f"{size:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.95 or unit == "GB":
+            break
+    return f"{size:.1f} {unit}"
+
+
+def fit_name(name: str, width: int) -> str:
+    """Pad a name to a column; on a terminal, shorten it to fit."""
+    return f"{shorten(name, width) if sys.stdout.isatty() else name:<{width}}"

@@ -1,0 +1,36 @@
+"""lmzip train, eval and export: commands that need torch, and say so where it is missing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+import click
+
+_INSTALL = 'this command needs torch: pip install "lmzip[train]"'
+
+
+class TorchCommand(click.Command):
+    """Stands for a command in a module that imports torch, until the command is used."""
+
+    def __init__(self, name: str, module: str, attribute: str) -> None:
+        super().__init__(name)
+        self._module, self._attribute = module, attribute
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        if importlib.util.find_spec("torch") is None:
+            raise click.UsageError(_INSTALL)
+        command: click.Command = getattr(importlib.import_module(self._module), self._attribute)
+        return command.make_context(info_name, args, parent, **extra)
+
+
+train_command = TorchCommand("train", "lmzip.models.train", "command")
+eval_command = TorchCommand("eval", "lmzip.models.evaluate", "command")
+export_command = TorchCommand("export", "lmzip.cli.export", "command")

@@ -1,0 +1,100 @@
+"""lmzip verify: decode, check every checksum, and compare with an original if there is one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+
+from lmzip.archive import Archive
+from lmzip.cli.files import Source, find_sources
+from lmzip.cli.options import common_options, model_option
+from lmzip.cli.report import Report, VerificationError, fit_name
+from lmzip.decompression import decompress_picture
+from lmzip.errors import InputError
+from lmzip.info import read_info
+from lmzip.picture import Picture
+from lmzip.read_pictures import read_picture
+
+
+@click.command("verify")
+@click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
+@click.option("--against", metavar="IMAGE", help="Compare the pixels with those of an image.")
+@click.option("-r", "--recursive", is_flag=True, help="Go through folders.")
+@model_option
+@common_options()
+def verify_command(
+    inputs: tuple[str, ...],
+    against: str | None,
+    recursive: bool,
+    model: str | None,
+    threads: int,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> int:
+    """Decode files, check every checksum, and write nothing."""
+    report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
+    sources = find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report)
+    if against is not None and len(sources) != 1:
+        raise click.UsageError("--against compares one file with one image")
+    for source in sources:
+        with report.file(source.name):
+            verify_source(source, model, threads, report, against)
+    return report.finish()
+
+
+def verify_source(
+    source: Source,
+    model: str | None,
+    threads: int,
+    report: Report,
+    against: str | None = None,
+) -> None:
+    """Decode one file; raises DamagedError, or VerificationError if it is another image."""
+    began = time.monotonic()
+    data = source.read()
+    info = read_info(data)
+    if info.is_archive:
+        if against is not None:
+            raise InputError("--against compares one image, and this is an archive")
+        with Archive(data, model=model, threads=threads) as archive:
+            for _ in archive:
+                pass
+    else:
+        with report.progress(source.name) as progress:
+            picture = decompress_picture(data, model=model, threads=threads, progress=progress)
+        if against is not None:
+            _compare(picture, against)
+    same = f", the same as {against}" if against else ""
+    seconds = time.monotonic() - began
+    report.result(
+        f"{fit_name(source.name, 28)} ok{same} {seconds:6.1f} s",
+        input=source.name,
+        ok=True,
+        images=info.count,
+        seconds=round(seconds, 3),
+    )
+
+
+def _compare(picture: Picture, against: str) -> None:
+    """Raise VerificationError unless an image file has the very same samples."""
+    try:
+        original = read_picture(Path(against).read_bytes()).picture
+    except InputError as error:
+        raise InputError(f"{against}: {error}") from None
+    if original.mode != picture.mode:
+        raise VerificationError(f"is {picture.mode.name}, {against} is {original.mode.name}")
+    if original.samples.shape != picture.samples.shape:
+        raise VerificationError(
+            f"is {picture.width}x{picture.height}, {against} is {original.width}x{original.height}"
+        )
+    different = (original.samples != picture.samples).any(axis=2)
+    if different.any():
+        row, column = np.argwhere(different)[0].tolist()
+        raise VerificationError(
+            f"{int(different.sum())} pixels differ from {against}, "
+            f"the first in row {row}, column {column}"
+        )

@@ -1,0 +1,132 @@
+"""The public functions for arrays: numpy arrays and torch tensors alike, in any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.archive import Archive
+from lmzip.compression import compress_picture
+from lmzip.decompression import Region, decompress_picture
+from lmzip.errors import InputError
+from lmzip.options import AUTO, Options
+from lmzip.orders import Order
+from lmzip.packing import pack_archive
+from lmzip.picture import Picture, Samples, mode_of
+from lmzip.workers import Progress
+
+ImageOrder = str | Order | npt.NDArray[np.integer[Any]]
+
+
+def compress(
+    pixels: Any,
+    *,
+    layout: str = "HWC",
+    model: str | Path = AUTO,
+    order: ImageOrder = "raster",
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> bytes:
+    """Compress one image to the bytes of an .lmz file.
+
+    pixels: bool, uint8 or uint16, with axes as `layout` says: "HWC", "CHW" or "HW". 1 to 4 channels
+    (grey, grey and alpha, RGB, RGBA). model: a released name, the path of a model file, or "auto".
+    order: a name ("raster", "s-curve:mirror"), a permutation of the pixels, or "best".
+    progress: called with the pixels done and the pixels in all. Raises InputError.
+    """
+    options = Options(str(model), _order(order), threads=threads)
+    return compress_picture(_to_picture(pixels, layout), options, progress)
+
+
+def decompress(
+    data: bytes, *, layout: str = "HWC", model: str | Path | None = None, threads: int = 0
+) -> Samples:
+    """Restore the pixels of an .lmz file; `model` is the file of a model that is not released."""
+    picture = decompress_picture(bytes(data), model=model, threads=threads)
+    return _from_samples(picture.samples, layout)
+
+
+def decompress_region(
+    data: bytes,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    *,
+    layout: str = "HWC",
+    model: str | Path | None = None,
+    threads: int = 0,
+) -> Samples:
+    """Restore a rectangle of an .lmz file, decoding no more tiles than it touches."""
+    region = Region(top, left, height, width)
+    picture = decompress_picture(bytes(data), region=region, model=model, threads=threads)
+    return _from_samples(picture.samples, layout)
+
+
+def compress_batch(
+    images: Any,
+    *,
+    layout: str = "NHWC",
+    model: str | Path = AUTO,
+    order: ImageOrder = "raster",
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> bytes:
+    """Compress many images to the bytes of one archive.
+
+    images: an array or tensor with a leading axis N, or any iterable of images; `layout` starts
+    with "N" and goes on as for `compress`. The other arguments are those of `compress`.
+    """
+    if not layout.startswith("N"):
+        raise InputError(f"unknown layout {layout!r}: choose NHWC, NCHW or NHW")
+    options = Options(str(model), _order(order), threads=threads)
+    pictures = ((None, _to_picture(image, layout[1:])) for image in _each(images))
+    return pack_archive(pictures, options, progress)
+
+
+def open_archive(
+    source: str | Path | bytes, *, model: str | Path | None = None, threads: int = 0
+) -> Archive:
+    """Open an archive given by its path or its bytes; `len()`, indices and slices work."""
+    return Archive(source, model=model, threads=threads)
+
+
+def _order(order: ImageOrder) -> str | Order:
+    return order if isinstance(order, str | Order) else Options(order=order).order  # type: ignore
+
+
+def _each(images: Any) -> Iterable[Any]:
+    return images if hasattr(images, "__iter__") else [images]
+
+
+_AXES = {"HWC": (0, 1, 2), "CHW": (1, 2, 0), "HW": (0, 1)}
+
+
+def _to_picture(pixels: Any, layout: str) -> Picture:
+    if layout not in _AXES:
+        raise InputError(f"unknown layout {layout!r}: choose {', '.join(_AXES)}")
+    if hasattr(pixels, "detach"):  # a torch tensor, wherever it lives
+        pixels = pixels.detach().cpu().numpy()
+    array = np.asarray(pixels)
+    if array.ndim != len(layout):
+        raise InputError(f"layout {layout} has {len(layout)} axes, the pixels have {array.ndim}")
+    if array.dtype not in (np.bool_, np.uint8, np.uint16):
+        raise InputError(f"pixels must be bool, uint8 or uint16, not {array.dtype}")
+    samples = array.transpose(_AXES[layout])
+    samples = samples[..., None] if layout == "HW" else samples
+    samples = np.ascontiguousarray(samples)
+    return Picture(samples, mode_of(samples))
+
+
+def _from_samples(samples: Samples, layout: str) -> Samples:
+    if layout not in _AXES:
+        raise InputError(f"unknown layout {layout!r}: choose {', '.join(_AXES)}")
+    if layout == "HW":
+        if samples.shape[2] != 1:
+            raise InputError(f"layout HW is for one channel, the image has {samples.shape[2]}")
+        return samples[..., 0]
+    return samples if layout == "HWC" else np.ascontiguousarray(samples.transpose(2, 0, 1))

@@ -1,0 +1,79 @@
+"""Reading and writing the integers and checksums of the format (FORMAT.md, "Conventions").
+
+All integers are little-endian. A varint holds seven bits a byte, least significant first; the top
+bit of a byte says that more follow.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from lmzip.errors import DamagedError
+
+MAX_VARINT_BYTES = 9  # 63 bits
+
+
+class Writer:
+    """Collects bytes."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def byte(self, value: int) -> None:
+        self.data.append(value)
+
+    def varint(self, value: int) -> None:
+        while value >= 0x80:
+            self.data.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.data.append(value)
+
+    def raw(self, value: bytes) -> None:
+        self.data += value
+
+    def block(self, value: bytes) -> None:
+        """Write a varint length and the bytes."""
+        self.varint(len(value))
+        self.raw(value)
+
+    def checksum(self, start: int = 0) -> None:
+        """Write the CRC-32 of everything since `start`."""
+        self.data += zlib.crc32(memoryview(self.data)[start:]).to_bytes(4, "little")
+
+
+class Reader:
+    """Reads bytes in sequence; raises DamagedError where they end too early."""
+
+    def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
+        self.data = memoryview(data)
+        self.position = position
+
+    def byte(self) -> int:
+        return self.raw(1)[0]
+
+    def varint(self) -> int:
+        value = 0
+        for index in range(MAX_VARINT_BYTES):
+            byte = self.byte()
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                return value
+        raise DamagedError(f"a number at byte {self.position} does not end")
+
+    def raw(self, size: int) -> memoryview:
+        end = self.position + size
+        if end > len(self.data):
+            raise DamagedError(f"the file ends at byte {len(self.data)}, {end} are needed")
+        part = self.data[self.position : end]
+        self.position = end
+        return part
+
+    def block(self) -> memoryview:
+        """Read a varint length and the bytes."""
+        return self.raw(self.varint())
+
+    def checksum(self, start: int, what: str) -> None:
+        """Compare the CRC-32 of everything since `start` with the one that follows."""
+        actual = zlib.crc32(self.data[start : self.position])
+        if int.from_bytes(self.raw(4), "little") != actual:
+            raise DamagedError(f"checksum mismatch in {what} (file is damaged)")

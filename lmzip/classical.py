@@ -1,0 +1,211 @@
+"""Classical methods: what stores a picture when the network does not cover it or is larger.
+
+    raw      the samples as they are (1-bit samples packed, 16-bit ones little-endian)
+    deflate  samples predicted by one fixed rule, split into byte planes, then zlib
+    png      the image data stream (IDAT) of a PNG file; Pillow writes and reads it
+    webp     the VP8L chunk of a lossless WebP file; Pillow writes and reads it
+
+Only the streams are stored: size and mode stand in our own header.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.errors import DamagedError, FormatError
+from lmzip.picture import Mode, Samples
+
+RAW, NETWORK, WEBP, PNG, DEFLATE = 0, 1, 2, 3, 4
+METHOD_NAMES = {RAW: "raw", NETWORK: "network", WEBP: "webp", PNG: "png", DEFLATE: "deflate"}
+
+_WEBP_MAX_SIDE = 16383
+# Pillow's mode for our samples, and how a PNG calls it (bit depth, colour type).
+_PNG_MODES = {
+    "1": ("1", 1, 0),
+    "L": ("L", 8, 0),
+    "P": ("L", 8, 0),
+    "LA": ("LA", 8, 4),
+    "RGB": ("RGB", 8, 2),
+    "RGBA": ("RGBA", 8, 6),
+    "L16": ("I;16", 16, 0),
+}
+_WEBP_MODES = {"1": "RGB", "L": "RGB", "P": "RGB", "RGB": "RGB", "LA": "RGBA", "RGBA": "RGBA"}
+
+
+def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[int, bytes]:
+    """Return the method and the bytes of the smallest classical encoding of samples (H, W, C).
+
+    `thorough` takes the strongest settings; otherwise each encoder runs once, quickly.
+    """
+    candidates = [(RAW, _encode_raw(samples, mode))]
+    candidates += [(DEFLATE, data) for data in _encode_deflate(samples, thorough)]
+    if mode.name in _PNG_MODES:
+        candidates.append((PNG, _encode_png(samples, mode, thorough)))
+    if mode.name in _WEBP_MODES and max(samples.shape) <= _WEBP_MAX_SIDE:
+        candidates += [(WEBP, data) for data in _encode_webp(samples, mode, thorough)]
+    return min(candidates, key=lambda candidate: len(candidate[1]))
+
+
+def decode_classical(
+    method: int, data: bytes, mode: Mode, height: int, width: int
+) -> Samples:
+    """Return the samples (H, W, C); raises FormatError or DamagedError."""
+    decoders = {RAW: _decode_raw, DEFLATE: _decode_deflate, PNG: _decode_png, WEBP: _decode_webp}
+    if method not in decoders:
+        raise FormatError(f"unknown coding method {method}")
+    try:
+        return decoders[method](data, mode, height, width)
+    except (OSError, ValueError, zlib.error, SyntaxError, EOFError) as error:
+        name = METHOD_NAMES[method]
+        raise DamagedError(f"the {name} data cannot be decoded ({error})") from error
+
+
+def _encode_raw(samples: Samples, mode: Mode) -> bytes:
+    if mode.dtype is np.bool_:
+        return np.packbits(samples[..., 0], axis=1).tobytes()
+    return np.ascontiguousarray(samples, np.dtype(mode.dtype).newbyteorder("<")).tobytes()
+
+
+def _decode_raw(data: bytes, mode: Mode, height: int, width: int) -> Samples:
+    if mode.dtype is np.bool_:
+        rows = np.frombuffer(data, np.uint8).reshape(height, -1)
+        return np.unpackbits(rows, axis=1, count=width)[..., None].astype(bool)
+    stored = np.frombuffer(data, np.dtype(mode.dtype).newbyteorder("<"))
+    return stored.reshape(height, width, mode.channels).astype(mode.dtype)
+
+
+# Predictors are differences along rows, columns, or both, modulo the sample's range; so undoing
+# them is a cumulative sum. The number is stored.
+_PREDICTOR_AXES: dict[int, tuple[int, ...]] = {0: (), 1: (1,), 2: (0,), 3: (0, 1)}
+
+
+def _encode_deflate(samples: Samples, thorough: bool) -> Iterator[bytes]:
+    values = samples.astype(np.uint8) if samples.dtype == np.bool_ else samples
+    for number, axes in _PREDICTOR_AXES.items():
+        if number and samples.dtype == np.bool_:
+            continue
+        residual: npt.NDArray[Any] = values
+        for axis in axes:
+            residual = np.diff(residual, axis=axis, prepend=values.dtype.type(0))
+        level = 9 if thorough else 6
+        yield bytes([number]) + zlib.compress(_to_planes(residual, samples.dtype), level)
+
+
+def _decode_deflate(data: bytes, mode: Mode, height: int, width: int) -> Samples:
+    if not data or data[0] not in _PREDICTOR_AXES:
+        raise FormatError(f"unknown predictor {data[:1].hex() or 'none'}")
+    values = _from_planes(_inflate(data[1:], mode, height, width), mode, height, width)
+    for axis in _PREDICTOR_AXES[data[0]]:
+        values = np.cumsum(values, axis=axis, dtype=values.dtype)
+    return values.astype(mode.dtype)
+
+
+def _inflate(data: bytes, mode: Mode, height: int, width: int) -> bytes:
+    """Inflate no more than the picture needs, so that a damaged file cannot fill the memory."""
+    if mode.dtype is np.bool_:
+        expected = height * (-(-width // 8))
+    else:
+        expected = height * width * mode.channels * np.dtype(mode.dtype).itemsize
+    inflated = zlib.decompressobj().decompress(data, expected + 1)
+    if len(inflated) != expected:
+        raise DamagedError(f"the deflate data holds {len(inflated)} bytes, not {expected}")
+    return inflated
+
+
+def _to_planes(values: Samples, dtype: npt.DTypeLike) -> bytes:
+    """Lay out samples by byte plane and channel: similar bytes side by side deflate better."""
+    if dtype == np.bool_:
+        return np.packbits(values[..., 0], axis=1).tobytes()
+    little = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<")))
+    return little.view(np.uint8).transpose(2, 0, 1).tobytes()
+
+
+def _from_planes(data: bytes, mode: Mode, height: int, width: int) -> Samples:
+    if mode.dtype is np.bool_:
+        return _decode_raw(data, mode, height, width).astype(np.uint8)
+    planes = np.frombuffer(data, np.uint8).reshape(-1, height, width).transpose(1, 2, 0)
+    little = np.ascontiguousarray(planes).view(np.dtype(mode.dtype).newbyteorder("<"))
+    return little.astype(mode.dtype)
+
+
+def _encode_png(samples: Samples, mode: Mode, thorough: bool) -> bytes:
+    from PIL import Image
+
+    pillow_mode = _PNG_MODES[mode.name][0]
+    squeezed = samples[..., 0] if mode.channels == 1 else samples
+    image = Image.fromarray(squeezed)
+    assert image.mode == pillow_mode
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=thorough)
+    return b"".join(data for name, data in _png_chunks(file.getvalue()) if name == b"IDAT")
+
+
+def _decode_png(data: bytes, mode: Mode, height: int, width: int) -> Samples:
+    from PIL import Image
+
+    if mode.name not in _PNG_MODES:
+        raise FormatError(f"mode {mode.name} cannot be stored as PNG")
+    pillow_mode, depth, colour = _PNG_MODES[mode.name]
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", data), (b"IEND", b"")]
+    file = b"\x89PNG\r\n\x1a\n" + b"".join(_make_png_chunk(*chunk) for chunk in chunks)
+    image = Image.open(io.BytesIO(file), formats=["PNG"])
+    samples = np.asarray(image)
+    return samples.reshape(height, width, mode.channels).astype(mode.dtype)
+
+
+def _png_chunks(file: bytes) -> Iterator[tuple[bytes, bytes]]:
+    position = 8
+    while position < len(file):
+        (length,) = struct.unpack_from(">I", file, position)
+        yield file[position + 4 : position + 8], file[position + 8 : position + 8 + length]
+        position += 12 + length
+
+
+def _make_png_chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def _encode_webp(samples: Samples, mode: Mode, thorough: bool) -> Iterator[bytes]:
+    from PIL import Image
+
+    values = samples.astype(np.uint8) * 255 if mode.dtype is np.bool_ else samples
+    if mode.channels == 1:
+        values = np.repeat(values, 3, axis=2)
+    elif mode.channels == 2:
+        values = values[..., [0, 0, 0, 1]]
+    image = Image.fromarray(np.ascontiguousarray(values))
+    settings = [(80, 4), (100, 6)] if thorough else [(50, 2)]
+    for quality, method in settings:
+        file = io.BytesIO()
+        image.save(file, "WEBP", lossless=True, quality=quality, method=method, exact=True)
+        data = file.getvalue()
+        # RIFF size WEBP, then a single VP8L chunk: that chunk is all there is to keep.
+        if data[12:16] == b"VP8L":
+            (size,) = struct.unpack_from("<I", data, 16)
+            yield data[20 : 20 + size]
+
+
+def _decode_webp(data: bytes, mode: Mode, height: int, width: int) -> Samples:
+    from PIL import Image
+
+    padded = data + b"\0" * (len(data) % 2)
+    chunk = b"WEBPVP8L" + struct.pack("<I", len(data)) + padded
+    file = b"RIFF" + struct.pack("<I", len(chunk)) + chunk
+    image = Image.open(io.BytesIO(file), formats=["WEBP"])
+    if image.size != (width, height):
+        raise DamagedError(f"the WebP data is {image.size}, not {(width, height)}")
+    if mode.name not in _WEBP_MODES:
+        raise FormatError(f"mode {mode.name} cannot be stored as WebP")
+    # A picture whose alpha is all opaque is stored without it.
+    values = np.asarray(image.convert(_WEBP_MODES[mode.name]))
+    channels = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[mode.channels]
+    chosen = values[..., channels]
+    return chosen > 127 if mode.dtype is np.bool_ else np.ascontiguousarray(chosen)

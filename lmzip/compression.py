@@ -1,0 +1,178 @@
+"""From a picture to an image file: tiles, the choice of a coding, and the classical fallback.
+
+With model and order left to lmzip a file is never larger, but for its header, than the smallest
+classical encoding. The classical encoders run quickly first, and thoroughly only where they could
+win; a sample of the picture tells which network to use and whether any is worth running.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from lmzip.classical import NETWORK, encode_classical
+from lmzip.image_file import (
+    TILE,
+    Chunk,
+    Coding,
+    ImageHeader,
+    ModelReference,
+    tile_bounds,
+    write_image,
+)
+from lmzip.jobs import Coded, EncodeJob
+from lmzip.mixture import COST_BITS
+from lmzip.options import BEST, Options, candidate_codings
+from lmzip.orders import Order
+from lmzip.picture import MODES, Mode, Picture, Samples
+from lmzip.registry import FINGERPRINT_BYTES, Model
+from lmzip.workers import Progress, run_jobs
+
+SAMPLE_SIDE = 32  # a picture is judged by crops of this size
+SAMPLE_CROPS = 4
+SMALL = 64 * 64  # pixels: below, everything is tried
+HOPELESS = 1.5  # a network that takes this many times the quick classical size is not run
+CLOSE = 1.5  # classical encoders are tried hard unless they take this many times the network's
+
+_PLANE = {1: MODES["L"], 3: MODES["RGB"]}
+
+
+def compress_picture(
+    picture: Picture, options: Options | None = None, progress: Progress | None = None
+) -> bytes:
+    """Return the image file of a picture."""
+    options = options or Options()
+    samples, mode = picture.samples, picture.mode
+    codings = candidate_codings(options) if mode.groups else []
+    quick = None
+    if not options.forced or not codings:
+        small = picture.height * picture.width <= SMALL
+        quick = Chunk(*encode_classical(samples, mode, thorough=small or not codings))
+    coding = _choose_coding(picture, codings, quick, options)
+    if coding is None:
+        assert quick is not None
+        best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
+        return _write_classical(picture, best)
+
+    by_network, header = _encode_tiles(picture, *coding, options, progress)
+    size = sum(map(_size, by_network))
+    if quick is not None and _size(quick) < CLOSE * size:
+        best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
+        classical = _write_classical(picture, best)
+        if len(classical) < size:
+            return classical
+    return write_image(header, by_network, checksum_of_samples(samples))
+
+
+def checksum_of_samples(samples: Samples) -> int:
+    """Return the CRC-32 of samples, row by row, little-endian; a 1-bit sample is a byte."""
+    little = samples.astype(samples.dtype.newbyteorder("<"), copy=False)
+    return zlib.crc32(np.ascontiguousarray(little).data)
+
+
+def _size(chunk: Chunk) -> int:
+    return len(chunk.data)
+
+
+def _write_classical(picture: Picture, chunk: Chunk) -> bytes:
+    header = ImageHeader(
+        picture.mode, picture.height, picture.width, (1, 1), None, picture.metadata
+    )
+    return write_image(header, [chunk], checksum_of_samples(picture.samples))
+
+
+def _choose_coding(
+    picture: Picture,
+    codings: Sequence[tuple[Model, Order]],
+    quick: Chunk | None,
+    options: Options,
+) -> tuple[Model, Order] | None:
+    """Return the model and order with the cheapest sample; None if no network is worth running."""
+    if not codings or (len(codings) == 1 and quick is None):
+        return codings[0] if codings else None
+    whole = picture.samples[..., picture.mode.groups[0]]
+    # A custom order fits the whole picture only; "best" chooses an order for it as a whole.
+    bound = options.order == BEST or codings[0][1].permutation is not None
+    crops = whole[None] if bound else _sample(whole)
+    coding, cost = choose_by_sample(crops, codings, options)
+    if quick is not None and not bound:
+        bits = cost / 2**COST_BITS * (whole.size / crops.size)
+        if bits > HOPELESS * 8 * _size(quick):
+            return None
+    return coding
+
+
+def choose_by_sample(
+    crops: Samples, codings: Sequence[tuple[Model, Order]], options: Options
+) -> tuple[tuple[Model, Order], int]:
+    """Code crops (N, H, W, C) with each candidate; return the cheapest and its cost."""
+    tried = codings[:1] if options.effort == "fast" else codings
+    crops = np.ascontiguousarray(crops)
+    costs = [
+        EncodeJob(model.path, options.backend, order, crops, (len(crops),)).run()[0].cost
+        for model, order in tried
+    ]
+    best = int(np.argmin(costs))
+    return tried[best], costs[best]
+
+
+def _sample(samples: Samples) -> Samples:
+    """Return crops (N, h, w, C) spread over a picture, or all of it if it is small."""
+    height, width = samples.shape[:2]
+    if height * width <= SMALL:
+        return samples[None]
+    crop_height, crop_width = min(height, SAMPLE_SIDE), min(width, SAMPLE_SIDE)
+    places = [(1, 1), (1, 3), (3, 1), (3, 3)][:SAMPLE_CROPS]  # in quarters of the picture
+    crops = []
+    for down, right in places:
+        top = (height - crop_height) * down // 4
+        left = (width - crop_width) * right // 4
+        crops.append(samples[top : top + crop_height, left : left + crop_width])
+    return np.stack(crops)
+
+
+def _encode_tiles(
+    picture: Picture,
+    model: Model,
+    order: Order,
+    options: Options,
+    progress: Progress | None,
+) -> tuple[list[Chunk], ImageHeader]:
+    """Code every tile and group by the network, or classically where that is smaller."""
+    height, width = picture.height, picture.width
+    # A custom order is one of all pixels, so the picture stays whole.
+    whole = order.permutation is not None
+    grid = (1, 1) if whole else (-(-height // TILE), -(-width // TILE))
+    planes = [
+        np.ascontiguousarray(picture.samples[top:bottom, left:right][..., channels])
+        for top, bottom in tile_bounds(height, grid[0])
+        for left, right in tile_bounds(width, grid[1])
+        for channels in picture.mode.groups
+    ]
+    jobs = [EncodeJob(model.path, options.backend, order, plane[None], (1,)) for plane in planes]
+    coded = [results[0] for results in run_jobs(jobs, options.threads, progress)]
+    chunks, cost = [], 0
+    for plane, result in zip(planes, coded, strict=True):
+        chunk, units = _smaller(plane, result, options)
+        chunks.append(chunk)
+        cost += units
+    reference = ModelReference(model.name, bytes.fromhex(model.fingerprint)[:FINGERPRINT_BYTES])
+    coding = Coding(reference, order, cost)
+    return chunks, ImageHeader(picture.mode, height, width, grid, coding, picture.metadata)
+
+
+def _smaller(plane: Samples, coded: Coded, options: Options) -> tuple[Chunk, int]:
+    """Return the network's chunk of a tile or a smaller classical one, and its cost."""
+    chunk, cost = Chunk(NETWORK, coded.data), coded.cost
+    if not options.forced:
+        classical = Chunk(*encode_classical(plane, _PLANE[plane.shape[2]], thorough=False))
+        if _size(classical) < _size(chunk):
+            return classical, 8 * _size(classical) << COST_BITS
+    return chunk, cost
+
+
+def mode_of_group(channels: Sequence[int]) -> Mode:
+    """Return the mode under which a group of channels is stored classically."""
+    return _PLANE[len(channels)]

@@ -1,0 +1,148 @@
+"""From an image file back to the picture, or to a region of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lmzip.binary import Reader
+from lmzip.classical import NETWORK, decode_classical
+from lmzip.compression import checksum_of_samples, mode_of_group
+from lmzip.errors import DamagedError, InputError
+from lmzip.image_file import (
+    Chunk,
+    ImageHeader,
+    read_chunks,
+    read_image_header,
+    read_pixel_checksum,
+    tile_bounds,
+)
+from lmzip.jobs import DecodeJob
+from lmzip.picture import Picture, Samples
+from lmzip.registry import find_model
+from lmzip.workers import Progress, run_jobs
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rectangle of pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+    def check_within(self, height: int, width: int) -> None:
+        """Raise InputError unless the region is a part of an image."""
+        inside = 0 <= self.top < self.top + self.height <= height
+        if not (inside and 0 <= self.left < self.left + self.width <= width):
+            raise InputError(
+                f"region top={self.top} left={self.left} height={self.height} width={self.width} "
+                f"does not lie within {height}x{width} pixels"
+            )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One chunk, and the pixels and channels that it holds."""
+
+    chunk: Chunk
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    channels: tuple[int, ...]
+
+
+def decompress_picture(
+    data: bytes,
+    *,
+    region: Region | None = None,
+    model: str | Path | None = None,
+    threads: int = 0,
+    backend: str = "numpy",
+    progress: Progress | None = None,
+) -> Picture:
+    """Return the picture of an image file, or a region of it.
+
+    The checksum of the pixels is compared when all of them are decoded; for a region, those of its
+    chunks are.
+    """
+    reader = Reader(data)
+    header = read_image_header(reader)
+    wanted = region or Region(0, 0, header.height, header.width)
+    wanted.check_within(header.height, header.width)
+    chunks = read_chunks(reader, header)
+    checksum = read_pixel_checksum(reader)
+    pieces = [piece for piece in _place_chunks(header, chunks) if _overlaps(piece, wanted)]
+    samples: Samples = np.empty((wanted.height, wanted.width, header.mode.channels), header.mode.dtype)
+    for piece, values in _decode_pieces(header, pieces, model, threads, backend, progress):
+        _paste(samples, piece, values, wanted)
+    if region is None and checksum_of_samples(samples) != checksum:
+        raise DamagedError("checksum mismatch of the pixels (file is damaged)")
+    return Picture(samples, header.mode, header.metadata)
+
+
+def _place_chunks(header: ImageHeader, chunks: list[Chunk]) -> list[_Piece]:
+    places = [
+        (rows, columns, channels)
+        for rows in tile_bounds(header.height, header.grid[0])
+        for columns in tile_bounds(header.width, header.grid[1])
+        for channels in header.groups
+    ]
+    return [_Piece(chunk, *place) for chunk, place in zip(chunks, places, strict=True)]
+
+
+def _overlaps(piece: _Piece, region: Region) -> bool:
+    return (
+        piece.rows[0] < region.top + region.height
+        and region.top < piece.rows[1]
+        and piece.columns[0] < region.left + region.width
+        and region.left < piece.columns[1]
+    )
+
+
+def _decode_pieces(
+    header: ImageHeader,
+    pieces: list[_Piece],
+    model: str | Path | None,
+    threads: int,
+    backend: str,
+    progress: Progress | None,
+) -> list[tuple[_Piece, Samples]]:
+    by_network = [piece for piece in pieces if piece.chunk.method == NETWORK]
+    decoded = []
+    for piece in pieces:
+        if piece.chunk.method != NETWORK:
+            mode = mode_of_group(piece.channels) if header.coding else header.mode
+            shape = piece.rows[1] - piece.rows[0], piece.columns[1] - piece.columns[0]
+            values = decode_classical(piece.chunk.method, piece.chunk.data, mode, *shape)
+            decoded.append((piece, values))
+    if not by_network:
+        return decoded
+    if header.coding is None:
+        raise DamagedError("a network chunk in a file that names no network")
+    reference, order = header.coding.model, header.coding.order
+    network = find_model(reference.name, reference.fingerprint, model)
+    jobs = [
+        DecodeJob(
+            network.path,
+            backend,
+            order,
+            (p.rows[1] - p.rows[0], p.columns[1] - p.columns[0], len(p.channels)),
+            (p.chunk.data,),
+            (1,),
+        )
+        for p in by_network
+    ]
+    results = run_jobs(jobs, threads, progress)
+    return decoded + [(p, images[0]) for p, images in zip(by_network, results, strict=True)]
+
+
+def _paste(target: Samples, piece: _Piece, values: Samples, region: Region) -> None:
+    """Copy what a piece and a region share."""
+    top, bottom = (max(0, min(row - region.top, region.height)) for row in piece.rows)
+    left, right = (max(0, min(col - region.left, region.width)) for col in piece.columns)
+    from_row, from_column = top + region.top - piece.rows[0], left + region.left - piece.columns[0]
+    part = values[from_row : from_row + bottom - top, from_column : from_column + right - left]
+    target[top:bottom, left:right, list(piece.channels)] = part

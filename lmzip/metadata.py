@@ -1,0 +1,181 @@
+"""Metadata blocks: what travels with a picture, by four-letter tag, and what each tag contains.
+
+The container stores the blocks verbatim. This is the only place that says what is in them; "BE" and
+"LE" are big- and little-endian, "u4" an unsigned integer of four bytes.
+
+Part of the picture (they say what the samples mean, and are never stripped):
+
+    PLTE  mode P: the palette, 1 to 256 triples of R, G, B bytes
+    TRNS  the content of PNG's tRNS: alpha bytes of the first palette entries (mode P), or one
+          sample (grey) or three (RGB), each u2 BE, that mark transparent pixels; at the depth BITS
+    BITS  u1: bits per sample of the original file if fewer than the mode's. Samples of mode L are
+          scaled to 0..255 (2 bits by 85, 4 bits by 17), palette indices are not
+    MAXV  u2 LE: the sample that means white in a PNM file, if not the mode's largest; the samples
+          are those of the file, not scaled
+
+Beside the picture (`strip` drops them):
+
+    ICCP  an ICC profile
+    EXIF  EXIF data: a TIFF structure that starts with II or MM, without the "Exif" mark of JPEG
+    XMP_  an XMP packet
+    GAMA, CHRM, SRGB, PHYS   the content of PNG's gAMA, cHRM, sRGB, pHYs (u4 BE pixels per unit
+          across and down, then u1: 1 if the unit is the metre)
+    TEXT  PNG's tEXt, zTXt and iTXt chunks in sequence: type (4 bytes), length (u4 LE), content
+    PNGC  all other chunks of a PNG file that are not about animation, in the form of TEXT
+    TIME  the file's modification and access time: two signed 8-byte LE integers, nanoseconds since
+          1970-01-01 UTC
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lmzip.errors import InputError
+from lmzip.picture import Picture
+
+ESSENTIAL = frozenset({"PLTE", "TRNS", "BITS", "MAXV"})
+
+_CHUNK_OF_TAG = {
+    "GAMA": b"gAMA",
+    "CHRM": b"cHRM",
+    "SRGB": b"sRGB",
+    "PLTE": b"PLTE",
+    "TRNS": b"tRNS",
+    "PHYS": b"pHYs",
+    "EXIF": b"eXIf",
+}
+_TAG_OF_CHUNK = {chunk: tag for tag, chunk in _CHUNK_OF_TAG.items()}
+_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
+_ANIMATION = (b"acTL", b"fcTL", b"fdAT")
+_XMP_KEYWORD = b"XML:com.adobe.xmp\0"
+_EXIF_MARK = b"Exif\0\0"
+_BEFORE_PALETTE = (b"sBIT", b"cICP", b"mDCV", b"cLLI")
+_METRES_PER_INCH = 0.0254
+_PROFILE_NAME = b"ICC profile\0\0"  # the second zero is the method: deflate
+_LARGEST_BLOCK = 1 << 28  # what a compressed chunk may expand to
+
+
+def strip_metadata(picture: Picture) -> Picture:
+    """Return the picture with nothing beside its samples but what they need to be understood."""
+    kept = {tag: block for tag, block in picture.metadata.items() if tag in ESSENTIAL}
+    return replace(picture, metadata=kept)
+
+
+def metadata_from_chunks(chunks: Iterable[tuple[bytes, bytes]]) -> dict[str, bytes]:
+    """Sort the chunks of a PNG file (without IHDR, IDAT and IEND) into blocks."""
+    metadata: dict[str, bytes] = {}
+    texts: list[tuple[bytes, bytes]] = []
+    others: list[tuple[bytes, bytes]] = []
+    for kind, content in chunks:
+        if kind in _TAG_OF_CHUNK:
+            metadata[_TAG_OF_CHUNK[kind]] = content
+        elif kind == b"iCCP" and (profile := _read_profile(content)):
+            metadata["ICCP"] = profile
+        elif kind == b"iTXt" and (packet := _read_xmp(content)):
+            metadata["XMP_"] = packet
+        elif kind in _TEXTS:
+            texts.append((kind, content))
+        elif kind not in _ANIMATION:
+            others.append((kind, content))
+    if "EXIF" in metadata:
+        metadata["EXIF"] = metadata["EXIF"].removeprefix(_EXIF_MARK)
+    if texts:
+        metadata["TEXT"] = join_chunks(texts)
+    if others:
+        metadata["PNGC"] = join_chunks(others)
+    return metadata
+
+
+def chunks_from_metadata(metadata: Mapping[str, bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the chunks of a PNG file in a sequence that the specification allows."""
+    others = split_chunks(metadata.get("PNGC", b""))
+    chunks = [chunk for chunk in others if chunk[0] in _BEFORE_PALETTE]
+    if "ICCP" in metadata:
+        chunks.append((b"iCCP", _PROFILE_NAME + zlib.compress(metadata["ICCP"])))
+    for tag, kind in _CHUNK_OF_TAG.items():
+        if tag in metadata:
+            chunks.append((kind, metadata[tag]))
+    if "XMP_" in metadata:  # no compression, no language, no translated keyword
+        chunks.append((b"iTXt", _XMP_KEYWORD + b"\0\0\0\0" + metadata["XMP_"]))
+    chunks += split_chunks(metadata.get("TEXT", b""))
+    return chunks + [chunk for chunk in others if chunk[0] not in _BEFORE_PALETTE]
+
+
+def join_chunks(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the block of TEXT or PNGC."""
+    return b"".join(kind + struct.pack("<I", len(content)) + content for kind, content in chunks)
+
+
+def split_chunks(block: bytes) -> list[tuple[bytes, bytes]]:
+    """Read a block of TEXT or PNGC; raises InputError if it is cut short."""
+    chunks, position = [], 0
+    while position < len(block):
+        if position + 8 > len(block):
+            raise InputError("metadata: a list of chunks is cut short")
+        kind, length = struct.unpack_from("<4sI", block, position)
+        position += 8
+        if position + length > len(block):
+            raise InputError("metadata: a list of chunks is cut short")
+        chunks.append((kind, block[position : position + length]))
+        position += length
+    return chunks
+
+
+def exif_block(data: bytes) -> bytes:
+    """Return EXIF data without the mark that JPEG and Pillow put before it."""
+    return data.removeprefix(_EXIF_MARK)
+
+
+def phys_from_dpi(across: float, down: float) -> bytes:
+    """Return the block PHYS for dots per inch."""
+    return struct.pack(">IIB", round(across / _METRES_PER_INCH), round(down / _METRES_PER_INCH), 1)
+
+
+def dpi_from_phys(block: bytes) -> tuple[float, float] | None:
+    """Return dots per inch, or None if the block only gives the shape of a pixel."""
+    if len(block) != 9 or block[8] != 1:
+        return None
+    across, down = struct.unpack(">II", block[:8])
+    return across * _METRES_PER_INCH, down * _METRES_PER_INCH
+
+
+def time_block(status: os.stat_result) -> bytes:
+    """Return the block TIME of a file."""
+    return struct.pack("<qq", status.st_mtime_ns, status.st_atime_ns)
+
+
+def file_times(metadata: Mapping[str, bytes]) -> tuple[int, int] | None:
+    """Return (access, modification) in nanoseconds, as os.utime wants them, or None."""
+    block = metadata.get("TIME", b"")
+    if len(block) != 16:
+        return None
+    modified, accessed = struct.unpack("<qq", block)
+    return accessed, modified
+
+
+def _read_profile(content: bytes) -> bytes:
+    """Unpack an iCCP chunk; returns nothing if it is damaged."""
+    _, _, packed = content.partition(b"\0")
+    return _inflate(packed[1:])
+
+
+def _read_xmp(content: bytes) -> bytes:
+    """Return the packet of an iTXt chunk if it holds XMP, or nothing."""
+    if not content.startswith(_XMP_KEYWORD):
+        return b""
+    flags, text = content[len(_XMP_KEYWORD) :][:2], content[len(_XMP_KEYWORD) + 2 :]
+    packet = text.split(b"\0", 2)[-1]  # after the language and the translated keyword
+    return _inflate(packet) if flags[:1] == b"\1" else packet
+
+
+def _inflate(packed: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        data = inflater.decompress(packed, _LARGEST_BLOCK)
+    except zlib.error:
+        return b""
+    return data if inflater.eof else b""

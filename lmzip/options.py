@@ -1,0 +1,76 @@
+"""What a caller may choose when compressing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lmzip.errors import InputError
+from lmzip.orders import Order, expand_orders, parse_order
+from lmzip.registry import Model, list_models, load_model
+
+AUTO = "auto"
+BEST = "best"
+EFFORTS = ("fast", "default", "best")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compress. `order` is a name, a name and variant, a permutation, or "best".
+
+    Leaving model and order alone lets lmzip store a picture by a classical method where that is
+    smaller; naming either one forces the network wherever it covers the picture's mode.
+    """
+
+    model: str = AUTO
+    order: str | Order | tuple[int, ...] = "raster"
+    effort: str = "default"
+    threads: int = 0
+    backend: str = "numpy"
+
+    def __post_init__(self) -> None:
+        if self.effort not in EFFORTS:
+            raise InputError(f"unknown effort {self.effort!r}: choose from {', '.join(EFFORTS)}")
+        if isinstance(self.order, np.ndarray):
+            object.__setattr__(self, "order", parse_order(self.order))
+
+    @property
+    def forced(self) -> bool:
+        return self.model != AUTO or self.order not in ("raster", BEST)
+
+
+def candidate_codings(options: Options) -> list[tuple[Model, Order]]:
+    """Return the models and orders to choose from, the likeliest first."""
+    if options.order == BEST:
+        return [
+            (model, order)
+            for model in _candidates(options, None)
+            for order in expand_orders(model.network.orders)
+        ]
+    order = parse_order(options.order)
+    return [(model, order) for model in _candidates(options, order)]
+
+
+def _candidates(options: Options, order: Order | None) -> list[Model]:
+    if options.model != AUTO:
+        model = load_model(options.model)
+        if order is not None and not _predicts(model, order):
+            raise InputError(
+                f"model {model.name!r} is for {', '.join(model.network.orders)} only, not {order}"
+            )
+        return [model]
+    models = [load_model(entry.path) for entry in list_models()]
+    if order is None:
+        agnostic = [model for model in models if model.any_order]
+        return agnostic or models
+    fitting = [model for model in models if _predicts(model, order)]
+    if not fitting and models:
+        raise InputError(f"no released model predicts in the order {order}")
+    # A network for one order is better in it than one for all.
+    special = [model for model in fitting if not model.any_order]
+    return special + [m for m in fitting if m.any_order and (not special or options.effort == BEST)]
+
+
+def _predicts(model: Model, order: Order) -> bool:
+    return model.any_order or str(order) in model.network.orders

@@ -1,0 +1,176 @@
+"""Image files to pictures: PNG, TIFF, BMP, PNM, WebP, GIF, QOI, and JPEG for what it is worth.
+
+Invariant: the samples are those that the file holds, colours under transparent pixels included, and
+so is the mode. A file whose samples would have to be changed is refused. PNG and PNM have readers
+of their own (`lmzip.png`, `lmzip.pnm`), everything else is Pillow's.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from lmzip import png, pnm
+from lmzip.errors import InputError
+from lmzip.metadata import exif_block, metadata_from_chunks
+from lmzip.picture import MODES, Picture
+from lmzip.pillow_images import picture_from_image
+
+SUFFIXES = (
+    ".png", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif", ".qoi"
+)  # fmt: skip
+LOSSY_SUFFIXES = (".jpg", ".jpeg")
+_PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
+_TIFF_MAGICS = (b"II*\0", b"MM\0*")
+_PNG_MODES = {
+    (png.GREY, 16): "L16",
+    (png.GREY_ALPHA, 8): "LA",
+    (png.GREY_ALPHA, 16): "LA16",
+    (png.RGB, 8): "RGB",
+    (png.RGB, 16): "RGB16",
+    (png.RGB_ALPHA, 8): "RGBA",
+    (png.RGB_ALPHA, 16): "RGBA16",
+}
+# Tags of TIFF that describe the layout of the pixels, or that have a block of their own.
+_TIFF_LAYOUT = frozenset(
+    {254, 255, 256, 257, 258, 259, 262, 263, 264, 265, 266, 273, 277, 278, 279, 280, 281, 282, 283}
+    | {284, 288, 289, 290, 291, 292, 293, 296, 301, 317, 318, 319, 320, 321, 322, 323, 324, 325}
+    | {330, 332, 334, 336, 338, 339, 340, 341, 347, 529, 530, 531, 532, 700, 34675}
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A picture, the format of its file, and what its user should know about it."""
+
+    picture: Picture
+    format: str
+    warnings: tuple[str, ...] = ()
+
+
+def read_picture(data: bytes) -> Reading:
+    """Read an image file; raises InputError if it is damaged or its samples cannot be kept."""
+    if not data:
+        raise InputError("the file is empty")
+    if data[:4] in (b"\x89PNG", b"\x89png") or data[1:4] == b"PNG":
+        return _read_png(data)
+    if data[:2] in pnm.MAGICS and data[2:3].isspace():
+        return _read_pnm(data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reading = _read_with_pillow(data)
+    remarks = [" ".join(str(warning.message).split()) for warning in caught]
+    return replace(reading, warnings=(*reading.warnings, *remarks))
+
+
+def _read_png(data: bytes) -> Reading:
+    file = png.read_png(data)
+    metadata = metadata_from_chunks(file.chunks)
+    samples = file.samples
+    if file.colour == png.PALETTE:
+        name = "P"
+    elif file.colour == png.GREY and file.depth == 1:
+        name, samples = "1", samples.astype(np.bool_)
+    elif file.colour == png.GREY and file.depth <= 8:
+        name, samples = "L", samples * np.uint8(255 // ((1 << file.depth) - 1))
+    else:
+        name = _PNG_MODES[file.colour, file.depth]
+    if name in ("L", "P") and file.depth < 8:
+        metadata["BITS"] = bytes([file.depth])
+    if name not in ("P", "RGB", "RGB16", "RGBA", "RGBA16"):
+        metadata.pop("PLTE", None)  # a grey image has no use for one
+    frames = [struct.unpack(">I", c[:4])[0] for kind, c in file.chunks if kind == b"acTL"]
+    remarks = tuple(_remark_on_frames(count) for count in frames if count > 1)
+    return Reading(Picture(samples, MODES[name], metadata), "PNG", remarks)
+
+
+def _read_pnm(data: bytes) -> Reading:
+    samples, white = pnm.read_pnm(data)
+    if samples.dtype == np.bool_:
+        return Reading(Picture(samples, MODES["1"]), "PNM")
+    full = int(np.iinfo(samples.dtype).max)
+    name = ("L" if samples.shape[2] == 1 else "RGB") + ("16" if full > 255 else "")
+    metadata = {} if white == full else {"MAXV": struct.pack("<H", white)}
+    return Reading(Picture(samples, MODES[name], metadata), "PNM")
+
+
+def _read_with_pillow(data: bytes) -> Reading:
+    try:
+        image = Image.open(io.BytesIO(data), formats=_PILLOW_FORMATS)
+    except Image.DecompressionBombError as error:
+        raise InputError(str(error)) from None
+    except UnidentifiedImageError:
+        if data[:4] in _TIFF_MAGICS:
+            raise InputError("damaged TIFF file, or samples that are not supported") from None
+        raise InputError(
+            "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
+        ) from None
+    kind = "JPEG" if image.format == "MPO" else str(image.format)
+    remarks = []
+    with image:
+        try:
+            frames = 1 if kind == "JPEG" else getattr(image, "n_frames", 1)
+            if frames > 1:
+                remarks.append(_remark_on_frames(frames))
+                image.seek(0)
+            picture = _read_tiff(image, data) if kind == "TIFF" else picture_from_image(image)
+        except (OSError, SyntaxError, ValueError, EOFError, struct.error, KeyError) as error:
+            if isinstance(error, InputError):
+                raise
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(f"damaged {kind} file ({reason})") from None
+    if kind == "JPEG" or data[8:16] == b"WEBPVP8 ":
+        remarks.append(
+            f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
+        )
+    return Reading(picture, kind, tuple(remarks))
+
+
+def _read_tiff(image: Any, data: bytes) -> Picture:
+    """Read a TIFF image, 16-bit colour in two passes, and collect its EXIF tags."""
+    if 1 in image.tag_v2.get(338, ()):
+        raise InputError("premultiplied alpha cannot be kept exactly in other formats")
+    planes, depths = image.tag_v2.get(284, 1), image.tag_v2.get(258, (1,))
+    if max(depths) <= 8 or (len(image.getbands()) == 1 and max(depths) <= 16):
+        picture = picture_from_image(image)
+    elif image.mode in ("RGB", "RGBA") and len(depths) == len(image.getbands()) and planes == 1:
+        picture = _read_tiff_16(image, data)
+    else:
+        raise InputError(f"{len(depths)} channels of {max(depths)} bits in a layout not supported")
+    exif = image.getexif()
+    for tag in _TIFF_LAYOUT & set(exif):
+        del exif[tag]
+    metadata = dict(picture.metadata)
+    metadata.pop("EXIF", None)
+    if len(exif):
+        metadata["EXIF"] = exif_block(exif.tobytes())
+    return replace(picture, metadata=metadata)
+
+
+def _read_tiff_16(image: Any, data: bytes) -> Picture:
+    """Read 16-bit colour, of which Pillow keeps the high bytes.
+
+    Taking the samples for those of the other byte order makes it keep the low bytes instead.
+    """
+    high = picture_from_image(image)
+    with Image.open(io.BytesIO(data), formats=("TIFF",)) as again:
+        again.tile = [tile._replace(args=_swap_bytes(tile.args)) for tile in again.tile]
+        low = np.asarray(again)
+    samples = high.samples.astype(np.uint16) << 8 | low.reshape(high.samples.shape)
+    return Picture(samples, MODES[f"{high.mode.name}16"], high.metadata)
+
+
+def _swap_bytes(args: Any) -> Any:
+    raw_mode, *rest = (args,) if isinstance(args, str) else args
+    swapped = raw_mode[:-1] + ("L" if raw_mode[-1] == "B" else "B")
+    return swapped if isinstance(args, str) else (swapped, *rest)
+
+
+def _remark_on_frames(count: int) -> str:
+    return f"only the first of {count} frames is kept"
