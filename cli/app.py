@@ -85,10 +85,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
-    sys.exit(_run(args, received))
+    sys.exit(run(args, received))
 
 
-def _run(args: Sequence[str] | None, received: list[int]) -> int:
+def run(args: Sequence[str] | None, received: Sequence[int] = ()) -> int:
+    """Run a command line and return its exit code; `received` are signals that came meanwhile."""
     try:
         code = app.main(args, prog_name="lmzip", standalone_mode=False)
         sys.stdout.flush()

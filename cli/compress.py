@@ -114,6 +114,10 @@ class _Compression:
         if not targets.to_stdout:
             targets.check(target, source)
         picture = self._read(source)
+        self.report.note(
+            f"{source.name}: {picture.width}x{picture.height} {picture.mode.name}, "
+            f"metadata: {' '.join(picture.metadata) or 'none'}"
+        )
         with self.report.progress(source.name) as progress:
             data = compress_picture(picture, self.options, progress)
         if self.verify:

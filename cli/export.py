@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lmzip.backend import get_backend
 from lmzip.cli.files import write_file
+from lmzip.cli.image_sets import SETS, guess_set, load_set
 from lmzip.cli.models import count_multiply_adds
 from lmzip.cli.options import common_options
 from lmzip.cli.report import Report
@@ -23,7 +24,6 @@ from lmzip.codec import encode_images
 from lmzip.errors import InputError
 from lmzip.mixture import COST_BITS
 from lmzip.models.compact import CompactNetwork
-from lmzip.models.data import CIFAR10_NAMES, load_cifar10, load_folder
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.quantise import quantise
 from lmzip.models.weights import load_network, load_notes
@@ -31,29 +31,39 @@ from lmzip.network import IntegerNetwork, save_integer_network
 from lmzip.orders import Order, expand_orders
 
 _BATCH = 16
+_PATH = click.Path(path_type=Path)
 
 
 @click.command("export")
-@click.argument("weights", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, metavar="MODEL", type=click.Path(path_type=Path),
-              help="The model file to write, .safetensors.")  # fmt: skip
-@click.option("--data", required=True, metavar="FOLDER", type=click.Path(path_type=Path),
-              help="CIFAR-10, or a folder of images: half to calibrate, half to measure.")  # fmt: skip
-@click.option("--crop", default=64, type=click.IntRange(8), metavar="N",
-              help="Side of the squares cut from the images of a folder.")  # fmt: skip
-@click.option("--count", default=100, type=click.IntRange(2), metavar="N",
-              help="How many images to calibrate with, and to measure.")  # fmt: skip
-@click.option("--order", "orders", multiple=True, default=("raster",), metavar="ORDER",
-              help='What it was trained for, such as raster or "raster:*"; may be repeated.')  # fmt: skip
+@click.argument("weights", type=_PATH)
+@click.option("-o", "--output", required=True, metavar="MODEL", type=_PATH, help="File to write.")
+@click.option("--data", required=True, metavar="FOLDER", type=_PATH, help="Where the images are.")
+@click.option(
+    "--set", "kind", type=click.Choice(SETS), help="Which data set FOLDER is; guessed otherwise."
+)
+@click.option(
+    "--crop", default=64, type=click.IntRange(8), metavar="N", help="Of images, N x N squares."
+)
+@click.option(
+    "--count", default=100, type=click.IntRange(1), metavar="N",
+    help="How many images to calibrate with, and to measure.",
+)  # fmt: skip
+@click.option(
+    "--order", "orders", multiple=True, default=("raster",), metavar="ORDER",
+    help='What it was trained for, such as raster or "raster:*"; may be repeated.',
+)  # fmt: skip
 @click.option("--name", metavar="NAME", help="The model's name; the file's by default.")
-@click.option("--note", "notes", multiple=True, metavar="KEY=TEXT",
-              help="Something for `lmzip models` to show; may be repeated.")  # fmt: skip
+@click.option(
+    "--note", "notes", multiple=True, metavar="KEY=TEXT",
+    help="Something for `lmzip models` to show; may be repeated.",
+)  # fmt: skip
 @click.option("-f", "--force", is_flag=True, help="Overwrite an existing model file.")
 @common_options(threads=False)
 def command(
     weights: Path,
     output: Path,
     data: Path,
+    kind: str | None,
     crop: int,
     count: int,
     orders: tuple[str, ...],
@@ -76,7 +86,7 @@ def command(
     network = load_network(weights)
     if not isinstance(network, CompactNetwork):
         raise InputError(f"{weights}: the codec runs compact networks only")
-    calibration, held_out = load_images(data, network.channels, crop, count)
+    calibration, held_out = _load_images(network, data, kind, crop, count)
     integer = quantise(
         network.eval(), calibration, orders, name or output.stem, {**load_notes(weights), **said}
     )
@@ -101,43 +111,42 @@ def command(
     return report.finish()
 
 
-def load_images(folder: Path, channels: int, crop: int, count: int) -> tuple[Tensor, Tensor]:
+def _load_images(
+    network: CompactNetwork, folder: Path, kind: str | None, crop: int, count: int
+) -> tuple[Tensor, Tensor]:
     """Return images to calibrate with and others to measure: uint8 (N, C, H, W) each.
 
-    Of CIFAR-10, training and test images; of a folder, squares from the middle of every second
-    image and of the others.
+    Of a data set, training and test images; of a folder, every second image and the others.
     """
-    if any((folder / name).exists() for name in CIFAR10_NAMES):
-        return load_cifar10([folder])[:count], load_cifar10([folder], "test")[:count]
-    images = load_folder([folder.parent], folder.name, channels=channels, limit=2 * count)
-    squares = [_cut(image, crop) for image in images if min(image.shape[1:]) >= crop]
-    if len(squares) < 2:
-        raise InputError(f"{folder}: fewer than two images of {crop}x{crop} pixels or more")
-    return torch.stack(squares[::2]), torch.stack(squares[1::2])
+    shape = {"channels": network.channels, "levels": network.levels, "crop": crop}
+    kind = kind or guess_set(folder)
+    images = load_set(folder, kind, "train", **shape)
+    if kind != "images":
+        return images[:count], load_set(folder, kind, "test", **shape)[:count]
+    if len(images) < 2:
+        raise InputError(f"{folder}: fewer than two images of {crop}x{crop} pixels")
+    return images[::2][:count], images[1::2][:count]
 
 
 @torch.no_grad()
 def measure_float(network: CompactNetwork, images: Tensor, order: Order) -> float:
     """Return the float network's bits per dimension."""
     masks = MaskSet(order.ranks(images.shape[2], images.shape[3]))
-    nats = sum(float(network.nll(batch, masks).sum()) for batch in images.split(_BATCH))
+    nats = 0.0
+    for batch in torch.split(images, _BATCH):
+        nats += float(network.nll(batch, masks).sum())
     return nats / (images.numel() * math.log(2))
 
 
 def measure_integers(network: IntegerNetwork, images: Tensor, order: Order) -> tuple[float, float]:
     """Return bits per dimension under the integer mixture, and in coded bytes."""
     cost = size = 0
-    for batch in images.split(_BATCH):
+    for batch in torch.split(images, _BATCH):
         pixels = batch.permute(0, 2, 3, 1).contiguous().numpy()
         for stream in encode_images(network, order, pixels, get_backend()):
             cost += int(stream.costs.sum())
             size += len(stream.data)
     return cost / 2**COST_BITS / images.numel(), 8 * size / images.numel()
-
-
-def _cut(image: Tensor, side: int) -> Tensor:
-    top, left = (image.shape[1] - side) // 2, (image.shape[2] - side) // 2
-    return image[:, top : top + side, left : left + side]
 
 
 def _parse_note(text: str) -> tuple[str, str]:

@@ -32,5 +32,5 @@ class TorchCommand(click.Command):
 
 
 train_command = TorchCommand("train", "lmzip.models.train", "command")
-eval_command = TorchCommand("eval", "lmzip.models.evaluate", "command")
+eval_command = TorchCommand("eval", "lmzip.cli.evaluate", "command")
 export_command = TorchCommand("export", "lmzip.cli.export", "command")

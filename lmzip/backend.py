@@ -107,6 +107,10 @@ class NumpyBackend(Backend):
         np.minimum(stream, limit, out=stream)
 
     def activate(self, stream: Array, bits: int, high: int) -> Array:
+        if bits == 0:  # the stream holds integers: nothing to round
+            values = np.maximum(stream, 0)
+            np.minimum(values, high, out=values)
+            return values
         values = stream * np.float32(2.0**-bits)
         self.round_clip(values, 0, high)
         return values

@@ -22,12 +22,16 @@ class Kernel:
 
     In the first layer the centre is hidden (it is the pixel to be predicted); in later layers it
     holds features that depend on earlier pixels only.
+
+    A slope s, for networks that only ever see plain raster order, also hides the taps that lie s or
+    more columns to the right for each row above. A decoder's wavefront then needs s steps a row.
     """
 
     height: int
     width: int
     dilation: int = 1
     first: bool = False
+    slope: int | None = None
 
     def __post_init__(self) -> None:
         assert self.height % 2 == self.width % 2 == 1, "kernels have a centre"
@@ -53,6 +57,8 @@ def make_mask(ranks: Ranks, kernel: Kernel) -> Mask:
     for tap, (down, right) in enumerate(kernel.offsets()):
         if (down, right) == (0, 0):
             mask[tap] = not kernel.first
+            continue
+        if kernel.slope is not None and right >= kernel.slope * -down > 0:
             continue
         here, there = overlap(down, height), overlap(right, width)
         neighbour = overlap(-down, height), overlap(-right, width)

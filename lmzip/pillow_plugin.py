@@ -8,7 +8,6 @@ exif, icc_profile, xmp and dpi as Pillow's formats do.
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import IO, Any
 
 from PIL import Image, ImageFile, ImagePalette
@@ -24,7 +23,6 @@ from lmzip.pillow_images import image_from_picture, info_from_metadata, picture_
 _FORMAT = "LMZ"
 _FIRST_READ = 1 << 12  # bytes that hold most headers
 _SETTINGS = ("model", "order", "effort", "threads")
-_RAW_MODES = {"1": "1;8"}  # what `tobytes` cannot do: a byte for each pixel
 
 
 def _accept(prefix: bytes) -> bool:
@@ -63,13 +61,11 @@ class LmzImageFile(ImageFile.ImageFile):
                 image = image_from_picture(decompress_picture(self.fp.read()))
             except LmzipError as error:
                 raise OSError(f"cannot decode lmz file: {error}") from error
-            raw_mode = _RAW_MODES.get(self.mode, self.mode)
-            pixels = (image.convert("L") if self.mode == "1" else image).tobytes()
+            self.im, self.palette = image.im, image.palette
+            self._is_decoded = True
             if self._exclusive_fp:
                 self.fp.close()
-            self.fp = BytesIO(pixels)
-            self.tile = [ImageFile._Tile("raw", (0, 0, *self.size), 0, raw_mode)]
-            self._is_decoded = True
+            self.fp = None
         return super().load()
 
 

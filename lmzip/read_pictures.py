@@ -27,6 +27,8 @@ SUFFIXES = (
 )  # fmt: skip
 LOSSY_SUFFIXES = (".jpg", ".jpeg")
 _PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
+# What Pillow raises for damaged files, depending on where it notices.
+_PILLOW_ERRORS = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, struct.error)
 _TIFF_MAGICS = (b"II*\0", b"MM\0*")
 _PNG_MODES = {
     (png.GREY, 16): "L16",
@@ -38,6 +40,7 @@ _PNG_MODES = {
     (png.RGB_ALPHA, 16): "RGBA16",
 }
 # Tags of TIFF that describe the layout of the pixels, or that have a block of their own.
+_EXIF_DIRECTORIES = (0x8769, 0x8825, 0xA005)  # EXIF, GPS, interoperability
 _TIFF_LAYOUT = frozenset(
     {254, 255, 256, 257, 258, 259, 262, 263, 264, 265, 266, 273, 277, 278, 279, 280, 281, 282, 283}
     | {284, 288, 289, 290, 291, 292, 293, 296, 301, 317, 318, 319, 320, 321, 322, 323, 324, 325}
@@ -111,6 +114,8 @@ def _read_with_pillow(data: bytes) -> Reading:
         raise InputError(
             "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
         ) from None
+    except _PILLOW_ERRORS as error:
+        raise InputError(f"damaged image file ({_reason(error)})") from None
     kind = "JPEG" if image.format == "MPO" else str(image.format)
     remarks = []
     with image:
@@ -120,11 +125,10 @@ def _read_with_pillow(data: bytes) -> Reading:
                 remarks.append(_remark_on_frames(frames))
                 image.seek(0)
             picture = _read_tiff(image, data) if kind == "TIFF" else picture_from_image(image)
-        except (OSError, SyntaxError, ValueError, EOFError, struct.error, KeyError) as error:
-            if isinstance(error, InputError):
-                raise
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"damaged {kind} file ({reason})") from None
+        except InputError:
+            raise
+        except _PILLOW_ERRORS as error:
+            raise InputError(f"damaged {kind} file ({_reason(error)})") from None
     if kind == "JPEG" or data[8:16] == b"WEBPVP8 ":
         remarks.append(
             f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
@@ -136,6 +140,10 @@ def _read_tiff(image: Any, data: bytes) -> Picture:
     """Read a TIFF image, 16-bit colour in two passes, and collect its EXIF tags."""
     if 1 in image.tag_v2.get(338, ()):
         raise InputError("premultiplied alpha cannot be kept exactly in other formats")
+    exif = image.getexif()
+    for directory in _EXIF_DIRECTORIES:
+        exif.get_ifd(directory)  # now, while the file is open
+    _load_unturned(image)
     planes, depths = image.tag_v2.get(284, 1), image.tag_v2.get(258, (1,))
     if max(depths) <= 8 or (len(image.getbands()) == 1 and max(depths) <= 16):
         picture = picture_from_image(image)
@@ -143,7 +151,6 @@ def _read_tiff(image: Any, data: bytes) -> Picture:
         picture = _read_tiff_16(image, data)
     else:
         raise InputError(f"{len(depths)} channels of {max(depths)} bits in a layout not supported")
-    exif = image.getexif()
     for tag in _TIFF_LAYOUT & set(exif):
         del exif[tag]
     metadata = dict(picture.metadata)
@@ -159,17 +166,36 @@ def _read_tiff_16(image: Any, data: bytes) -> Picture:
     Taking the samples for those of the other byte order makes it keep the low bytes instead.
     """
     high = picture_from_image(image)
+    again: Any
     with Image.open(io.BytesIO(data), formats=("TIFF",)) as again:
         again.tile = [tile._replace(args=_swap_bytes(tile.args)) for tile in again.tile]
+        _load_unturned(again)
         low = np.asarray(again)
     samples = high.samples.astype(np.uint16) << 8 | low.reshape(high.samples.shape)
     return Picture(samples, MODES[f"{high.mode.name}16"], high.metadata)
+
+
+def _load_unturned(image: Any) -> None:
+    """Decode a TIFF image without turning it as its orientation tag says, which Pillow would do.
+
+    The tag stays in the EXIF data, and the samples where they are in the file.
+    """
+
+    def keep_size() -> None:
+        image._size = image.im.size
+
+    image.load_end = keep_size
+    image.load()
 
 
 def _swap_bytes(args: Any) -> Any:
     raw_mode, *rest = (args,) if isinstance(args, str) else args
     swapped = raw_mode[:-1] + ("L" if raw_mode[-1] == "B" else "B")
     return swapped if isinstance(args, str) else (swapped, *rest)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _remark_on_frames(count: int) -> str:

@@ -44,7 +44,11 @@ class Block:
 
 @dataclass(frozen=True)
 class CompactConfig:
-    """The size of a compact network, and the images it is for."""
+    """The size of a compact network, and the images it is for.
+
+    A slope below `first // 2 + 1` is for networks of plain raster order (`lmzip.masks.Kernel`): 2
+    makes them decode in W + 2 H steps, where a first layer seven wide needs W + 4 H.
+    """
 
     width: int = 64
     first: int = 7
@@ -52,6 +56,7 @@ class CompactConfig:
     mixtures: int = 10
     channels: int = 3
     levels: int = 256
+    slope: int = 8
 
     @property
     def couplings(self) -> int:
@@ -102,7 +107,7 @@ class CompactNetwork(nn.Module):
         self.config = config
         self.channels, self.levels = config.channels, config.levels
         self.predictor = LinearPredictor(config.channels)
-        first = Kernel(config.first, config.first, first=True)
+        first = Kernel(config.first, config.first, first=True, slope=config.slope)
         self.first = LMConv(config.channels, config.width, first, mask_conditioning=True)
         self.blocks = nn.ModuleList(ResidualBlock(config.width, block) for block in config.blocks)
         self.out = nn.Conv2d(config.width, config.outputs, 1)

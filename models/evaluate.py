@@ -15,7 +15,7 @@ hold their values or zero makes no difference: the masks hide them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -241,9 +241,8 @@ def _evaluate_rows(
         nats = {}
         for key, ranks in orders.items():
             masks, parts = MaskSet(ranks), []
-            for batch in levels.split(batch_size):
-                on_device = batch.to(device, torch.int64)
-                parts.append(measure_nats(network, on_device, masks, region).cpu())
+            for batch in _batches(levels, batch_size):
+                parts.append(measure_nats(network, batch.to(device), masks, region).cpu())
                 done += len(batch)
                 if progress is not None:
                     progress(done, total)
@@ -252,6 +251,11 @@ def _evaluate_rows(
         scores = [_score(row, [nats[r.tobytes()] for r in own], dimensions) for row, own in rows]
         regions.append(RegionScores(name, int(region.sum()), tuple(scores)))
     return Evaluation(kind, tuple(regions))
+
+
+def _batches(levels: Tensor, size: int) -> Iterator[Tensor]:
+    """Cut a data set into batches of int64; all of it might not fit into memory."""
+    return (levels[start : start + size].long() for start in range(0, len(levels), size))
 
 
 def _score(name: str, nats: Sequence[Tensor], dimensions: int) -> Score:
@@ -293,8 +297,8 @@ def _check_images(network: Network, images: Tensor | npt.ArrayLike) -> tuple[Ten
     count, channels, height, width = levels.shape
     if channels != network.channels:
         raise InputError(f"the images have {channels} channels, the network {network.channels}")
-    for part in levels.split(1024):  # as int64 all at once, they might not fit into memory
-        for extreme in part.long().aminmax():
+    for batch in _batches(levels, 1024):
+        for extreme in batch.aminmax():
             if not 0 <= extreme < network.levels:
                 raise InputError(f"level {extreme} is not in the network's 0..{network.levels - 1}")
     return levels, ImageSet(count, channels, height, width, network.levels)

@@ -4,6 +4,7 @@ All forms compute the same sum; they differ in memory and speed:
 
 - `listing`: im2col, mask, matrix product, with gradients by autodiff.
 - `efficient`: the paper's figure: its own backward pass recomputes im2col instead of keeping it.
+  It goes image by image, so that the patches of one image are all that ever exists.
 - `grouped`: groups the pixels by mask pattern, and calls an ordinary convolution for each group.
   Raster has one pattern, S-curve two (even and odd rows). Where the patterns form no regular
   grid (Hilbert), it adds up one 1x1 convolution for each tap.
@@ -128,7 +129,7 @@ class _EfficientConvolution(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.mask = mask
-        return torch.cat([convolve_listing(image, weight, mask) for image in x.split(1)])
+        return torch.cat([convolve_listing(image, weight, mask) for image in x[:, None]])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:

@@ -1,6 +1,26 @@
 """What all tests share."""
 
+from pathlib import Path
+
+import pytest
 import torch
+
+from lmzip.models.compact import Block, CompactConfig, CompactNetwork
+from lmzip.models.quantise import quantise
+from lmzip.network import save_integer_network
 
 # Tests are many small computations: threads would only wait for each other.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of an integer network that is small, untrained and quick."""
+    state = torch.random.get_rng_state()
+    torch.manual_seed(0)
+    network = CompactNetwork(CompactConfig(8, 3, (Block(8),), 2))
+    calibration = torch.randint(0, 256, (2, 3, 16, 16), dtype=torch.uint8)
+    torch.random.set_rng_state(state)
+    path = tmp_path_factory.mktemp("model") / "tiny.safetensors"
+    save_integer_network(quantise(network, calibration, ["raster"], "tiny", {}), path)
+    return path

@@ -1,4 +1,4 @@
-"""The compact network sees earlier pixels only, and all that it may; its likelihood adds up to one."""
+"""The compact network sees the earlier pixels it may, no others; its likelihood adds up to one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import json
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor
@@ -75,10 +76,10 @@ def predict(network: CompactNetwork, levels: Tensor, masks: MaskSet) -> Tensor:
         return torch.cat((outputs, network.predictor(x, masks)), 1).flatten(2).mT
 
 
-def reachable(ranks: Ranks, config: CompactConfig) -> np.ndarray:
+def reachable(ranks: Ranks, config: CompactConfig) -> npt.NDArray[np.bool_]:
     """Return which pixel's value can reach which pixel's prediction: bool (H W to, H W from)."""
 
-    def sees(kernel: Kernel) -> np.ndarray:
+    def sees(kernel: Kernel) -> npt.NDArray[np.bool_]:
         height, width = ranks.shape
         flat = np.arange(height * width).reshape(height, width)
         seen = np.zeros((height * width, height * width), bool)

@@ -26,13 +26,13 @@ def transcribe_algorithm_2(ranks: Ranks, kernel: Kernel) -> Mask:
     generated: set[tuple[int, int]] = set()
     mask = np.zeros((k1 * k2, height * width), bool)
     for i in range(height * width):
-        (r,), (c,) = np.nonzero(ranks == i)
+        r, c = (int(index[0]) for index in np.nonzero(ranks == i))
         for down in range(-(k1 // 2), k1 // 2 + 1):
             for right in range(-(k2 // 2), k2 // 2 + 1):
                 if (r + d * down, c + d * right) in generated:
                     row = k2 * (down + k1 // 2) + right + k2 // 2
                     mask[row, width * r + c] = True
-        generated.add((int(r), int(c)))
+        generated.add((r, c))
     if not kernel.first:
         mask[k1 * k2 // 2] = True
     return mask.reshape(k1 * k2, height, width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ families = st.sampled_from(FAMILIES)
 variants = st.integers(0, len(VARIANTS) - 1)
 
 
-def steps(order: Order, height: int, width: int) -> np.ndarray:
+def steps(order: Order, height: int, width: int) -> npt.NDArray[np.int64]:
     """Return the distance (in rows plus columns) from each pixel of the order to the next."""
     rows, columns = np.divmod(order.positions(height, width), width)
     return np.abs(np.diff(rows)) + np.abs(np.diff(columns))

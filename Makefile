@@ -1,0 +1,37 @@
+# make demo: compress and restore photographs.  make test: everything that must hold.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test slow lint clean
+
+demo: $(VENV)/.demo
+	$(BIN)/lmzip demo
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -n 2
+
+slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m slow
+
+# mypy does not follow the folders that pyproject.toml maps, so it checks an installed copy.
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --upgrade --target $(VENV)/copy .
+	cd $(VENV)/copy && $(abspath $(BIN))/mypy --config-file $(CURDIR)/pyproject.toml -p lmzip
+
+$(VENV)/.demo: pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -e ".[demo]"
+	touch $@
+
+# The version of torch is named first: a bare "torch" would bring gigabytes of CUDA packages.
+$(VENV)/.dev: pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet -e ".[dev]" "setuptools>=77"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
