@@ -27,6 +27,8 @@ _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "verify": ("verify", "Decode files and check every checksum."),
     "models": ("models", "List the models that are installed."),
     "demo": ("demo", "Compress and restore a few photographs."),
+    "bench": ("bench", "Measure lmzip and other codecs on the same images."),
+    "inspect": ("inspect", "Show where the bits of an image go."),
     "train": ("training", "Train a network by a recipe."),
     "eval": ("training", "Measure a network's bits per dimension."),
     "export": ("training", "Turn a trained network into a model file."),
@@ -43,6 +45,14 @@ Examples:
 Shell completion (bash; for zsh and fish write zsh_source, fish_source):
   eval "$(_LMZIP_COMPLETE=bash_source lmzip)"
 """
+
+
+class Interrupted(BaseException):
+    """A signal asks lmzip to end. (Of a KeyboardInterrupt, click would make a line of its own.)"""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 class LazyGroup(click.Group):
@@ -75,21 +85,19 @@ def app() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code."""
-    received: list[int] = []
 
-    def interrupt(number: int, _: Any) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
+    def interrupt(number: int, _: Any) -> NoReturn:
+        raise Interrupted(number)
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
-    sys.exit(run(args, received))
+    sys.exit(run(args))
 
 
-def run(args: Sequence[str] | None, received: Sequence[int] = ()) -> int:
-    """Run a command line and return its exit code; `received` are signals that came meanwhile."""
+def run(args: Sequence[str] | None) -> int:
+    """Run a command line and return its exit code."""
     try:
         code = app.main(args, prog_name="lmzip", standalone_mode=False)
         sys.stdout.flush()
@@ -102,9 +110,9 @@ def run(args: Sequence[str] | None, received: Sequence[int] = ()) -> int:
     except click.ClickException as error:
         print_error(_one_line(error.format_message()))
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except Interrupted as error:
         print_error("interrupted")
-        return 128 + (received[0] if received else signal.SIGINT)
+        return 128 + error.number
     except LmzipError as error:
         print_error(_one_line(str(error)))
         return exit_code_of(error)

@@ -9,17 +9,27 @@ from pathlib import Path
 import click
 
 from lmzip.archive import Archive
-from lmzip.cli.files import STANDARD, OutputError, Source, Targets, find_sources
+from lmzip.cli.files import (
+    STANDARD,
+    OutputError,
+    Source,
+    Targets,
+    find_sources,
+    group_numbers,
+)
+from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, output_options
 from lmzip.cli.report import Report, VerificationError, fit_name, format_size
 from lmzip.compression import compress_picture
 from lmzip.decompression import decompress_picture
+from lmzip.errors import InputError
 from lmzip.info import Info, read_info
 from lmzip.metadata import file_times, strip_metadata, time_block
-from lmzip.options import AUTO, EFFORTS, Options
+from lmzip.options import AUTO, BEST, EFFORTS, Options, candidate_codings
+from lmzip.orders import parse_order
 from lmzip.packing import pack_archive
 from lmzip.picture import Picture
-from lmzip.read_pictures import LOSSY_SUFFIXES, SUFFIXES, read_picture
+from lmzip.read_pictures import LOSSY_SUFFIXES, SUFFIXES
 
 _SUFFIX = ".lmz"
 _NAME_WIDTH = 18
@@ -74,7 +84,11 @@ def compress_command(
         raise click.UsageError("--rm deletes what has been verified: leave out --no-verify")
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     options = Options(model, order, effort, threads)
-    sources = find_sources(inputs, recursive, _is_image, report)
+    _check_choice(options)
+    left_alone = _LeftAlone()
+    sources = find_sources(inputs, recursive, left_alone.is_wanted, report)
+    if left_alone.count:
+        report.remark(f"{left_alone.count} JPEG files left alone: their pixels would take more")
     job = _Compression(options, verify, strip, keep, report)
     if archive:
         if output is None:
@@ -84,7 +98,8 @@ def compress_command(
         if targets.to_folder:
             raise click.UsageError(f"{output} is a folder; an archive is one file")
         _check_stdout(targets, report)
-        job.pack(sources, targets)
+        with report.file(output):
+            job.pack(sources, targets)
         return report.finish()
     many = any(Path(name).is_dir() for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
@@ -111,8 +126,7 @@ class _Compression:
         """Compress one file to its target."""
         began = time.monotonic()
         target = targets.of(source, _SUFFIX)
-        if not targets.to_stdout:
-            targets.check(target, source)
+        targets.check(target, source)
         picture = self._read(source)
         self.report.note(
             f"{source.name}: {picture.width}x{picture.height} {picture.mode.name}, "
@@ -141,30 +155,35 @@ class _Compression:
         name = str(target)
         pictures: list[tuple[str, Picture]] = []
         used: dict[str, Source] = {}
+        if not targets.to_stdout:
+            targets.check_target(target)
         for source in sources:
             with self.report.file(source.name):
                 inside = "stdin" if source.is_stdin else source.relative.as_posix()
                 if not targets.to_stdout:
-                    targets.check(target, source)
+                    targets.check_input(target, source)
                 if inside in used:
                     raise OutputError(f"{used[inside].name} is {inside} in the archive already")
                 pictures.append((inside, self._read(source)))
                 used[inside] = source
         if not pictures:
             return
-        with self.report.file(name):
-            with self.report.progress(name) as progress:
-                data = pack_archive(pictures, self.options, progress)
-            if self.verify:
-                with Archive(data, model=self._own_model(), threads=self.options.threads) as packed:
-                    for number, (_, picture) in enumerate(pictures):
-                        _compare(packed.picture(number), picture)
-            targets.write(target, Source(Path(STANDARD), Path(STANDARD)), data)
-            total = sum(picture.samples.nbytes for _, picture in pictures)
-            self._describe(name, target, total, read_info(data), time.monotonic() - self.began)
-            if not self.keep:
-                for source in used.values():
-                    targets.remove_input(source, target)
+        with self.report.progress(name) as progress:
+            data = pack_archive(pictures, self.options, progress)
+        if self.verify:
+            self._verify_archive(data, [picture for _, picture in pictures])
+        targets.write(target, Source(Path(STANDARD), Path(STANDARD)), data)
+        total = sum(picture.samples.nbytes for _, picture in pictures)
+        self._describe(name, target, total, read_info(data), time.monotonic() - self.began)
+        if not self.keep:
+            for source in used.values():
+                targets.remove_input(source, target)
+
+    def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
+        with Archive(data, model=self._own_model(), threads=self.options.threads) as archive:
+            for numbers in group_numbers(data, range(len(archive))):
+                for number, decoded in zip(numbers, archive.pictures(numbers), strict=True):
+                    _compare(decoded, pictures[number])
 
     def print_total(self) -> dict[str, float | int | None]:
         """Print the totals of a batch; return them for `--json`."""
@@ -186,7 +205,7 @@ class _Compression:
 
     def _read(self, source: Source) -> Picture:
         status, data = source.status(), source.read()
-        reading = read_picture(data)
+        reading = read_image(data)
         for remark in reading.warnings:
             self.report.warn(source.name, remark)
         picture = reading.picture
@@ -255,7 +274,25 @@ def _check_stdout(targets: Targets, report: Report) -> None:
     report.lines_to_stderr = targets.to_stdout
 
 
-def _is_image(path: Path) -> bool:
-    """Whether `-r` takes a file; JPEG files would grow, so they have to be named."""
-    assert not set(LOSSY_SUFFIXES) & set(SUFFIXES)
-    return path.suffix.lower() in SUFFIXES
+def _check_choice(options: Options) -> None:
+    """Find out that a model or an order cannot be used before any file is touched."""
+    try:
+        if options.order != BEST:
+            parse_order(options.order)
+        if options.model != AUTO:
+            candidate_codings(options)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+class _LeftAlone:
+    """Counts the JPEG files that `-r` passes over: they would grow, so they have to be named."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def is_wanted(self, path: Path) -> bool:
+        """Whether a file of a folder is to be compressed."""
+        suffix = path.suffix.lower()
+        self.count += suffix in LOSSY_SUFFIXES
+        return suffix in SUFFIXES

@@ -9,13 +9,12 @@ from pathlib import Path, PurePosixPath
 import click
 
 from lmzip.archive import Archive
-from lmzip.cli.files import OutputError, Source, Targets, find_sources
+from lmzip.cli.files import OutputError, Source, Targets, find_sources, group_numbers, is_archive
 from lmzip.cli.options import common_options, model_option, output_options
 from lmzip.cli.report import Report, fit_name, format_size
 from lmzip.cli.verify import verify_source
 from lmzip.decompression import Region, decompress_picture
 from lmzip.errors import InputError
-from lmzip.info import read_info
 from lmzip.metadata import file_times
 from lmzip.picture import Picture
 from lmzip.write_pictures import SUFFIXES, check_suffix, default_suffix, write_picture
@@ -114,7 +113,7 @@ class _Decompression:
     def decompress(self, source: Source, region: Region | None, only: tuple[str, ...]) -> None:
         """Restore one image file, or the images of one archive."""
         data = source.read()
-        if read_info(data).is_archive:
+        if is_archive(data):
             if region is not None:
                 raise InputError("--region is for files of one image, not for archives")
             self._unpack(source, data, only)
@@ -123,7 +122,7 @@ class _Decompression:
             raise InputError("--only is for archives, and this is one image")
         began = time.monotonic()
         suffix = self._early_suffix()
-        if suffix and not self.targets.to_stdout:  # before the work if the name is known
+        if suffix:  # before the work if the name is known
             self.targets.check(self.targets.of(source, suffix), source)
         with self.report.progress(source.name) as progress:
             picture = decompress_picture(
@@ -140,27 +139,32 @@ class _Decompression:
     def _unpack(self, source: Source, data: bytes, only: tuple[str, ...]) -> None:
         with Archive(data, model=self.model, threads=self.threads) as archive:
             names = archive.names or [f"{number:06d}" for number in range(len(archive))]
-            numbers = _choose(names, only) if only else range(len(names))
-            if self.targets.to_stdout and len(numbers) > 1:
+            chosen = _choose(names, only) if only else list(range(len(names)))
+            if self.targets.to_stdout and len(chosen) > 1:
                 raise InputError("an archive of several images cannot go to stdout: use -o FOLDER")
-            to_file = self.targets.output and not self.targets.to_folder and len(numbers) == 1
-            folder = source.path.with_suffix("") if self.targets.output is None else None
-            folder = folder or Path(str(self.targets.output))
-            for number in numbers:
+            for numbers in group_numbers(data, chosen):
                 began = time.monotonic()
-                with self.report.file(f"{source.name}: {names[number]}"):
-                    inside = _safe_path(names[number])
-                    if to_file and Path(str(self.targets.output)).suffix:
-                        suffix = self._early_suffix()
-                        target = Path(str(self.targets.output))
-                    else:
-                        known = inside.suffix.lower() if inside.suffix.lower() in SUFFIXES else None
-                        suffix = self.suffix or known
-                        target = Path(folder, inside)
-                        target.parent.mkdir(parents=True, exist_ok=True)
-                    picture = archive.picture(number)
-                    suffix = suffix or default_suffix(picture)
-                    self._write(source, target.with_suffix(suffix), suffix, picture, began)
+                with self.report.file(f"{source.name}: {names[numbers[0]]}"):
+                    for number, picture in zip(numbers, archive.pictures(numbers), strict=True):
+                        with self.report.file(f"{source.name}: {names[number]}"):
+                            self._write_member(source, names[number], len(chosen), picture, began)
+                        began = time.monotonic()
+
+    def _write_member(
+        self, source: Source, name: str, count: int, picture: Picture, began: float
+    ) -> None:
+        """Write one image of an archive, below a folder or to the one file that was asked for."""
+        inside, output = _safe_path(name), self.targets.output
+        if self.targets.to_stdout or (count == 1 and output and self._early_suffix()):
+            suffix = self._early_suffix() or default_suffix(picture)
+            self._write(source, Path(output or name), suffix, picture, began)
+            return
+        known = inside.suffix.lower() if inside.suffix.lower() in SUFFIXES else None
+        suffix = self.suffix or known or default_suffix(picture)
+        folder = source.path.with_suffix("") if output is None else Path(output)
+        target = Path(folder, inside).with_suffix(suffix)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._write(source, target, suffix, picture, began)
 
     def _early_suffix(self) -> str | None:
         """Return the ending that the command line asks for, if it does."""
@@ -174,8 +178,7 @@ class _Decompression:
     ) -> None:
         name = source.name if self.targets.to_stdout else str(target)
         data, remarks = write_picture(picture, suffix)
-        if not self.targets.to_stdout:
-            self.targets.check(target, source)
+        self.targets.check(target, source)
         self.targets.write(target, source, data, file_times(picture.metadata))
         for remark in remarks:
             self.report.warn(name, remark)

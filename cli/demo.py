@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options
 from lmzip.cli.report import Report, VerificationError, shorten
 from lmzip.compression import compress_picture
@@ -19,7 +20,6 @@ from lmzip.metadata import strip_metadata
 from lmzip.options import Options
 from lmzip.picture import Picture
 from lmzip.pillow_images import image_from_picture
-from lmzip.read_pictures import read_picture
 from lmzip.write_pictures import write_picture
 
 _PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png")
@@ -43,7 +43,7 @@ def demo_command(
     exact = 0
     for path in paths:
         with report.file(str(path)):
-            picture = strip_metadata(read_picture(path.read_bytes()).picture)
+            picture = strip_metadata(read_image(path.read_bytes()).picture)
             _show(path.name, picture, threads, report)
             exact += 1
     report.line(f"{exact} of {len(paths)} restored exactly, pixel by pixel")

@@ -11,17 +11,21 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
+from lmzip.binary import Reader
 from lmzip.cli.report import Report
-from lmzip.errors import InputError
+from lmzip.errors import DamagedError, InputError
+from lmzip.image_file import ARCHIVE, read_prelude
+from lmzip.info import read_info
 
 STANDARD = "-"  # stdin or stdout
 _PERMISSIONS = 0o777
+_SAMPLES_AT_ONCE = 1 << 25  # of an archive, on average
 
 
 class OutputError(InputError):
@@ -72,6 +76,26 @@ def find_sources(
         else:
             report.fail(name, "is a folder", hint="-r goes through folders")
     return sources
+
+
+def is_archive(data: bytes) -> bool:
+    """Whether a file is an archive; raises FormatError if it is not one of ours."""
+    return read_prelude(Reader(data)) == ARCHIVE
+
+
+def group_numbers(data: bytes, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Cut the numbers of an archive's images into groups that fit into memory together.
+
+    Images that are decoded together share the decoding of their chunks. In a damaged archive, each
+    is decoded alone, so that those that are whole can be saved.
+    """
+    try:
+        info = read_info(data)
+        size = max(1, _SAMPLES_AT_ONCE * info.count // max(1, info.samples))
+    except DamagedError:
+        size = 1
+    for first in range(0, len(numbers), size):
+        yield numbers[first : first + size]
 
 
 def _walk(folder: Path, report: Report) -> Iterator[Path]:
@@ -129,9 +153,18 @@ class Targets:
         return Path(self.output, name).with_suffix(suffix)
 
     def check(self, target: Path, source: Source) -> None:
-        """Raise OutputError unless the target may be written."""
+        """Raise OutputError unless the target of a source may be written."""
+        if not self.to_stdout:
+            self.check_input(target, source)
+            self.check_target(target)
+
+    def check_input(self, target: Path, source: Source) -> None:
+        """Raise OutputError if the target is the source itself."""
         if not source.is_stdin and target.exists() and target.samefile(source.path):
             raise OutputError("the output would replace the input", "-o gives it another name")
+
+    def check_target(self, target: Path) -> None:
+        """Raise OutputError if something is in the way."""
         if target in self.written:
             raise OutputError(
                 f"{target} was just written from {self.written[target]}",

@@ -20,7 +20,7 @@ def info_command(
     inputs: tuple[str, ...], recursive: bool, as_json: bool, quiet: bool, verbose: int
 ) -> int:
     """Show size, mode, model, order, tiles, method, bits and metadata of files."""
-    report = Report(verbose=verbose, as_json=as_json)
+    report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     for source in find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report):
         with report.file(source.name):
             info = read_info(source.read())

@@ -68,15 +68,20 @@ class Report:
         if not self.as_json and not self.quiet:
             click.echo(text, err=self.lines_to_stderr)
 
+    def remark(self, text: str) -> None:
+        """Print something about the whole run that its user should know."""
+        if not self.quiet:
+            print_error(text)
+
     def note(self, text: str) -> None:
         """Print what only those want to know who ask for more."""
         if self.verbose:
-            click.echo(f"lmzip: {text}", err=True)
+            print_error(text)
 
     def warn(self, name: str, text: str) -> None:
         """Print a warning: the file is dealt with nevertheless."""
         if not self.quiet:
-            click.echo(f"lmzip: {name}: warning: {text}", err=True)
+            print_error(f"{name}: warning: {text}")
 
     def fail(self, name: str, reason: str, code: int = FAILED, hint: str = "") -> None:
         """Print an error and remember that not all went well."""

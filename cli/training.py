@@ -11,6 +11,12 @@ import click
 _INSTALL = 'this command needs torch: pip install "lmzip[train]"'
 
 
+class MissingTorch(click.ClickException):
+    """The extra that brings torch is not installed."""
+
+    exit_code = 2
+
+
 class TorchCommand(click.Command):
     """Stands for a command in a module that imports torch, until the command is used."""
 
@@ -26,7 +32,7 @@ class TorchCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         if importlib.util.find_spec("torch") is None:
-            raise click.UsageError(_INSTALL)
+            raise MissingTorch(_INSTALL)
         command: click.Command = getattr(importlib.import_module(self._module), self._attribute)
         return command.make_context(info_name, args, parent, **extra)
 

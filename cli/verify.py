@@ -9,14 +9,14 @@ import click
 import numpy as np
 
 from lmzip.archive import Archive
-from lmzip.cli.files import Source, find_sources
+from lmzip.cli.files import Source, find_sources, group_numbers
+from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, model_option
 from lmzip.cli.report import Report, VerificationError, fit_name
 from lmzip.decompression import decompress_picture
 from lmzip.errors import InputError
 from lmzip.info import read_info
 from lmzip.picture import Picture
-from lmzip.read_pictures import read_picture
 
 
 @click.command("verify")
@@ -61,8 +61,8 @@ def verify_source(
         if against is not None:
             raise InputError("--against compares one image, and this is an archive")
         with Archive(data, model=model, threads=threads) as archive:
-            for _ in archive:
-                pass
+            for numbers in group_numbers(data, range(len(archive))):
+                archive.pictures(numbers)
     else:
         with report.progress(source.name) as progress:
             picture = decompress_picture(data, model=model, threads=threads, progress=progress)
@@ -82,7 +82,7 @@ def verify_source(
 def _compare(picture: Picture, against: str) -> None:
     """Raise VerificationError unless an image file has the very same samples."""
     try:
-        original = read_picture(Path(against).read_bytes()).picture
+        original = read_image(Path(against).read_bytes()).picture
     except InputError as error:
         raise InputError(f"{against}: {error}") from None
     if original.mode != picture.mode:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -75,7 +76,7 @@ def _encode_raw(samples: Samples, mode: Mode) -> bytes:
 
 def _decode_raw(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     if mode.dtype is np.bool_:
-        rows = np.frombuffer(data, np.uint8).reshape(height, -1)
+        rows = np.frombuffer(data, np.uint8).reshape(height, -(-width // 8))
         return np.unpackbits(rows, axis=1, count=width)[..., None].astype(bool)
     stored = np.frombuffer(data, np.dtype(mode.dtype).newbyteorder("<"))
     return stored.reshape(height, width, mode.channels).astype(mode.dtype)
@@ -101,21 +102,22 @@ def _encode_deflate(samples: Samples, thorough: bool) -> Iterator[bytes]:
 def _decode_deflate(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     if not data or data[0] not in _PREDICTOR_AXES:
         raise FormatError(f"unknown predictor {data[:1].hex() or 'none'}")
-    values = _from_planes(_inflate(data[1:], mode, height, width), mode, height, width)
+    expected = height * _row_bytes(mode, width)
+    values = _from_planes(_inflate(data[1:], expected), mode, height, width)
     for axis in _PREDICTOR_AXES[data[0]]:
         values = np.cumsum(values, axis=axis, dtype=values.dtype)
     return values.astype(mode.dtype)
 
 
-def _inflate(data: bytes, mode: Mode, height: int, width: int) -> bytes:
+def _row_bytes(mode: Mode, width: int) -> int:
+    return -(-width * mode.channels * mode.bits // 8)
+
+
+def _inflate(data: bytes, expected: int) -> bytes:
     """Inflate no more than the picture needs, so that a damaged file cannot fill the memory."""
-    if mode.dtype is np.bool_:
-        expected = height * (-(-width // 8))
-    else:
-        expected = height * width * mode.channels * np.dtype(mode.dtype).itemsize
     inflated = zlib.decompressobj().decompress(data, expected + 1)
     if len(inflated) != expected:
-        raise DamagedError(f"the deflate data holds {len(inflated)} bytes, not {expected}")
+        raise DamagedError(f"the deflated data holds {len(inflated)} bytes, not {expected}")
     return inflated
 
 
@@ -148,16 +150,14 @@ def _encode_png(samples: Samples, mode: Mode, thorough: bool) -> bytes:
 
 
 def _decode_png(data: bytes, mode: Mode, height: int, width: int) -> Samples:
-    from PIL import Image
-
     if mode.name not in _PNG_MODES:
         raise FormatError(f"mode {mode.name} cannot be stored as PNG")
-    pillow_mode, depth, colour = _PNG_MODES[mode.name]
+    _inflate(data, height * (1 + _row_bytes(mode, width)))  # Pillow would make up missing rows
+    _, depth, colour = _PNG_MODES[mode.name]
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", data), (b"IEND", b"")]
     file = b"\x89PNG\r\n\x1a\n" + b"".join(_make_png_chunk(*chunk) for chunk in chunks)
-    image = Image.open(io.BytesIO(file), formats=["PNG"])
-    samples = np.asarray(image)
+    samples = np.asarray(_open_image(file, "PNG"))
     return samples.reshape(height, width, mode.channels).astype(mode.dtype)
 
 
@@ -194,18 +194,35 @@ def _encode_webp(samples: Samples, mode: Mode, thorough: bool) -> Iterator[bytes
 
 
 def _decode_webp(data: bytes, mode: Mode, height: int, width: int) -> Samples:
-    from PIL import Image
-
-    padded = data + b"\0" * (len(data) % 2)
-    chunk = b"WEBPVP8L" + struct.pack("<I", len(data)) + padded
-    file = b"RIFF" + struct.pack("<I", len(chunk)) + chunk
-    image = Image.open(io.BytesIO(file), formats=["WEBP"])
-    if image.size != (width, height):
-        raise DamagedError(f"the WebP data is {image.size}, not {(width, height)}")
     if mode.name not in _WEBP_MODES:
         raise FormatError(f"mode {mode.name} cannot be stored as WebP")
+    sides = int.from_bytes(data[1:5], "little")
+    size = (sides & 0x3FFF) + 1, (sides >> 14 & 0x3FFF) + 1
+    if size != (width, height):
+        raise DamagedError(f"the WebP data is {size}, not {(width, height)}")
+    padded = data + b"\0" * (len(data) % 2)
+    chunk = b"WEBPVP8L" + struct.pack("<I", len(data)) + padded
+    image = _open_image(b"RIFF" + struct.pack("<I", len(chunk)) + chunk, "WEBP")
     # A picture whose alpha is all opaque is stored without it.
     values = np.asarray(image.convert(_WEBP_MODES[mode.name]))
     channels = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[mode.channels]
     chosen = values[..., channels]
     return chosen > 127 if mode.dtype is np.bool_ else np.ascontiguousarray(chosen)
+
+
+_pillow_lock = threading.Lock()
+
+
+def _open_image(file: bytes, kind: str) -> Any:
+    """Open a PNG or WebP file of our own making, however many pixels it has.
+
+    Pillow refuses large pictures, since a stranger's header may lie; ours has been checked.
+    """
+    from PIL import Image
+
+    with _pillow_lock:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(io.BytesIO(file), formats=[kind])
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit

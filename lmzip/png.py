@@ -39,7 +39,7 @@ _ADAM7 = (  # first row, first column, row step, column step of each pass
     (0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)
 )  # fmt: skip
 _NONE, _SUB, _UP, _AVERAGE, _PAETH = range(5)  # row filters
-_BAND = 512  # rows that are filtered together: bounds the memory of large images
+_BAND_BYTES = 1 << 22  # filtered together: enough rows to be quick, few enough for the memory
 _LARGEST_RATIO = 1032  # deflate cannot expand by more
 
 
@@ -151,8 +151,15 @@ def _encode_samples(png: Png) -> bytes:
         return np.insert(packed, 0, _NONE, axis=1).tobytes()
     step = max(1, png.depth * channels // 8)
     lines = packed.reshape(height, width, step)
-    bands = range(0, height, _BAND)
-    return b"".join(_apply_filters(lines[max(0, i - 1) : i + _BAND], i > 0) for i in bands)
+    band = _band_rows(lines)
+    return b"".join(
+        _apply_filters(lines[max(0, first - 1) : first + band], first > 0)
+        for first in range(0, height, band)
+    )
+
+
+def _band_rows(lines: Bytes) -> int:
+    return max(8, min(512, _BAND_BYTES // lines[0].size))
 
 
 def _inflate(packed: bytes, size: int) -> bytes:
@@ -202,8 +209,9 @@ def _remove_filters(kinds: Bytes, lines: Bytes) -> Bytes:
         return np.ascontiguousarray(lines)
     result = np.empty_like(lines)
     above = np.zeros_like(lines[0])
-    for first in range(0, len(lines), _BAND):
-        band = slice(first, first + _BAND)
+    rows = _band_rows(lines)
+    for first in range(0, len(lines), rows):
+        band = slice(first, first + rows)
         result[band] = _remove_filters_of_band(kinds[band], lines[band], above)
         above = result[band][-1]
     return result

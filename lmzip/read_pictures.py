@@ -29,6 +29,7 @@ LOSSY_SUFFIXES = (".jpg", ".jpeg")
 _PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
 # What Pillow raises for damaged files, depending on where it notices.
 _PILLOW_ERRORS = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, struct.error)
+_TIFF_RESOLUTION = 282
 _TIFF_MAGICS = (b"II*\0", b"MM\0*")
 _PNG_MODES = {
     (png.GREY, 16): "L16",
@@ -129,7 +130,7 @@ def _read_with_pillow(data: bytes) -> Reading:
             raise
         except _PILLOW_ERRORS as error:
             raise InputError(f"damaged {kind} file ({_reason(error)})") from None
-    if kind == "JPEG" or data[8:16] == b"WEBPVP8 ":
+    if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)):
         remarks.append(
             f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
         )
@@ -155,6 +156,8 @@ def _read_tiff(image: Any, data: bytes) -> Picture:
         del exif[tag]
     metadata = dict(picture.metadata)
     metadata.pop("EXIF", None)
+    if _TIFF_RESOLUTION not in image.tag_v2:
+        metadata.pop("PHYS", None)  # made up by Pillow
     if len(exif):
         metadata["EXIF"] = exif_block(exif.tobytes())
     return replace(picture, metadata=metadata)
@@ -192,6 +195,17 @@ def _swap_bytes(args: Any) -> Any:
     raw_mode, *rest = (args,) if isinstance(args, str) else args
     swapped = raw_mode[:-1] + ("L" if raw_mode[-1] == "B" else "B")
     return swapped if isinstance(args, str) else (swapped, *rest)
+
+
+def _is_lossy_webp(data: bytes) -> bool:
+    """Whether a WebP file has a chunk of lossy pixels."""
+    position = 12
+    while position + 8 <= len(data):
+        if data[position : position + 4] == b"VP8 ":
+            return True
+        size = int.from_bytes(data[position + 4 : position + 8], "little")
+        position += 8 + size + size % 2
+    return False
 
 
 def _reason(error: Exception) -> str:

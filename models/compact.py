@@ -15,6 +15,7 @@ additions, ReLU, and tables for the rest. Three things make a small network good
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,7 +92,7 @@ def residual_blocks(count: int, hidden: int) -> tuple[Block, ...]:
 
 
 CONFIGS = {
-    "tiny": CompactConfig(24, 7, residual_blocks(6, 24), 5),
+    "tiny": CompactConfig(24, 7, residual_blocks(8, 24), 5),
     "small": CompactConfig(32, 7, residual_blocks(7, 32), 5),
     "base": CompactConfig(64, 7, residual_blocks(8, 64), 10),
     "large": CompactConfig(80, 7, residual_blocks(8, 80), 10),
@@ -109,7 +110,8 @@ class CompactNetwork(nn.Module):
         self.predictor = LinearPredictor(config.channels)
         first = Kernel(config.first, config.first, first=True, slope=config.slope)
         self.first = LMConv(config.channels, config.width, first, mask_conditioning=True)
-        self.blocks = nn.ModuleList(ResidualBlock(config.width, block) for block in config.blocks)
+        blocks = [ResidualBlock(config.width, block) for block in config.blocks]
+        self.blocks: Iterable[ResidualBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.out = nn.Conv2d(config.width, config.outputs, 1)
         _initialise_outputs(self.out, config)
 
@@ -119,7 +121,7 @@ class CompactNetwork(nn.Module):
         for block in self.blocks:
             features = block(features, masks)
         outputs: Tensor = self.out(F.relu(features))
-        return outputs.unflatten(1, (-1, self.config.mixtures))
+        return outputs.view(len(x), -1, self.config.mixtures, *x.shape[2:])
 
     def nll(self, levels: Tensor, masks: MaskSet) -> Tensor:
         """Return the nats of each pixel, (B, H, W), for integer levels (B, C, H, W)."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from lmzip.errors import LmzipError
 from lmzip.models.tables import RecipeError, as_list, as_table, read_table, require
 from lmzip.models.weights import Config, make_config
-from lmzip.orders import Order, all_variants, parse_order
+from lmzip.orders import Order, expand_orders
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -242,15 +242,9 @@ _KEYS = (
 
 def _read_orders(names: object) -> tuple[Order, ...]:
     """Read names of orders; `family:*` stands for all variants of a family."""
-    orders: list[Order] = []
     for name in as_list(names, "orders"):
         require(isinstance(name, str), "orders", name, "must be names")
-        family, _, variant = name.partition(":")
-        if variant == "*":
-            orders.extend(all_variants(parse_order(family).family))
-        else:
-            orders.append(parse_order(name))
-    return tuple(orders)
+    return expand_orders(as_list(names, "orders"))
 
 
 def _read_network(table: object) -> Config:

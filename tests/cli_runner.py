@@ -1,11 +1,11 @@
 """Running the command line in tests: in this process, or in one of its own."""
 
-import os
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,8 @@ from lmzip.cli.app import run
 from lmzip.picture import MODES, Picture
 from lmzip.write_pictures import write_picture
 
-COMMAND = [sys.executable, "-c", "from lmzip.cli import main; main()"]
+# -P: a folder on the path could hide the package that is tested.
+COMMAND = [sys.executable, "-P", "-c", "from lmzip.cli import main; main()"]
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,10 @@ class Cli:
         return self("decompress", "--model", self.model, *args)
 
 
-def start(*args: object, **options: object) -> subprocess.Popen[bytes]:
+def start(*args: object, **options: Any) -> subprocess.Popen[bytes]:
     """Start a command in a process of its own."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    # A folder on the path could hide the package that is tested.
-    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    return subprocess.Popen([*COMMAND, *map(str, args)], env=environment, **options)
+    return subprocess.Popen([*COMMAND, *map(str, args)], **options)
 
 
 def hide_seconds(text: str) -> str:

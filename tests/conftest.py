@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cli_runner import Cli
 
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.quantise import quantise
@@ -24,3 +25,15 @@ def tiny_model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "tiny.safetensors"
     save_integer_network(quantise(network, calibration, ["raster"], "tiny", {}), path)
     return path
+
+
+@pytest.fixture
+def cli(
+    capfd: pytest.CaptureFixture[str],
+    tiny_model_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Cli:
+    """Return a runner of command lines, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Cli(capfd, tiny_model_path)

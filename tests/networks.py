@@ -22,11 +22,12 @@ from lmzip.network import EXACT, POINTWISE, IntegerNetwork, Layer, save_integer_
 from lmzip.orders import FAMILIES, Order, all_variants
 from lmzip.schedule import Taps
 
+Ints = npt.NDArray[np.int64]
 Images = npt.NDArray[np.uint8]  # (images, height, width, channels)
 
 ANY_ORDER = ("raster:*", "s-curve:*")
 ALL_ORDERS = [order for family in FAMILIES for order in all_variants(family)]
-ACTIVATION_MAX, STREAM_BITS = 1023, 2
+ACTIVATION_MAX, STREAM_BITS, MIXTURES = 1023, 2, 3
 
 
 @cache
@@ -41,95 +42,119 @@ def random_network(
 ) -> IntegerNetwork:
     """Draw a network whose sums come close to `limit`, in all of its layers.
 
-    A third of each layer's outputs have weights of one sign, so that bright images drive their sums
-    towards the limit. In another third, the weights of one half of the inputs nearly cancel those
-    of the other half: the result is a small difference of large partial sums, so that a lost bit
-    is visible.
+    Two thirds of each layer's outputs have weights of one sign, so that white images drive their
+    sums towards the limit. One of these thirds has biases that take away what a white area in
+    raster order adds up to: a small result is the difference of large sums, and a lost bit shows.
     """
-    state = np.random.default_rng(seed)
-    raster = orders == ("raster",)
-    first = _taps(Kernel(5, 5, first=True), raster)
-    near, far = _taps(Kernel(3, 3), raster), _taps(Kernel(3, 3, dilation=2), raster)
+    draw = _Artist(np.random.default_rng(seed), raster=orders == ("raster",), limit=limit)
     stream_bits = (ACTIVATION_MAX + 1).bit_length() + STREAM_BITS
-    blocks = tuple(
-        (
-            _draw_layer(state, taps, (width + 2, width), ACTIVATION_MAX, limit, 10),
-            _draw_layer(state, POINTWISE, (width, width + 2), ACTIVATION_MAX, limit, 11),
-        )
-        for taps in (near, far, near)
-    )
-    couplings = channels * (channels - 1) // 2
-    out = _draw_layer(state, POINTWISE, (3 * (1 + 2 * channels + couplings), width), 1023, limit, 9)
-    scales, coefficients = slice(3 + 3 * channels, 3 + 6 * channels), slice(3 + 6 * channels, None)
-    out.shift[coefficients] -= 2
-    out.bias[:] = 0
-    out.bias[scales] = 288 << out.shift[scales]  # the middle of the table
-    out.bias[coefficients] = 850 << out.shift[coefficients]
-    _fill(out, ACTIVATION_MAX, limit)
+    stream_max = (1 << (stream_bits + 1)) - 1
+    white = np.full(channels, 255)
+    first = draw.layer(Kernel(5, 5, first=True), (width, channels), white, stream_bits)
+    stream = np.clip(draw.run(first, white), -stream_max, stream_max)
+    blocks = []
+    for dilation in (1, 2, 1):
+        activation = np.clip(_shift_round(stream, STREAM_BITS), 0, ACTIVATION_MAX)
+        conv = draw.layer(Kernel(3, 3, dilation), (width + 2, width), activation, 10)
+        hidden = np.clip(draw.run(conv, activation), 0, ACTIVATION_MAX)
+        project = draw.layer(Kernel(1, 1), (width, width + 2), hidden, 11)
+        stream = np.clip(stream + draw.run(project, hidden), -stream_max, stream_max)
+        blocks.append((conv, project))
     return IntegerNetwork(
         name=name,
         channels=channels,
-        mixtures=3,
+        mixtures=MIXTURES,
         activation_max=ACTIVATION_MAX,
-        stream_max=(1 << (stream_bits + 1)) - 1,
+        stream_max=stream_max,
         stream_bits=STREAM_BITS,
-        predictor=_draw_predictor(state, channels),
+        predictor=draw.predictor(channels),
         predictor_shift=10,
-        first=_draw_layer(state, first, (width, channels), 255, limit, stream_bits),
-        blocks=blocks,
-        out=out,
+        first=first,
+        blocks=tuple(blocks),
+        out=draw.outputs(channels, width),
         tables=make_tables(),
         orders=orders,
         notes={},
     )
 
 
-def _taps(kernel: Kernel, raster: bool) -> Taps:
-    """Return the taps that raster order can see, or those that any order can."""
-    offsets = [o for o in kernel.offsets() if not (raster and o > (0, 0))]
-    return Taps(tuple(o for o in offsets if not (kernel.first and o == (0, 0))))
+def _shift_round(values: Ints, bits: int | Ints) -> Ints:
+    return np.rint(values / 2.0**bits).astype(np.int64)
 
 
-def _draw_layer(
-    state: np.random.Generator,
-    taps: Taps,
-    size: tuple[int, int],
-    input_max: int,
-    limit: int,
-    bits: int,
-) -> Layer:
-    """Draw a layer whose bounds are just below `limit` and whose outputs have some `bits` bits."""
-    outputs, inputs = size
-    shape = outputs, len(taps.offsets), inputs
-    weight = state.integers(1, 100, shape) * state.choice([-1, 1], shape)
-    weight[::3] = abs(weight[::3])
-    pairs = weight[1::3].reshape(len(weight[1::3]), -1)
-    half = pairs.shape[1] // 2
-    pairs[:, :half] = abs(pairs[:, :half])
-    pairs[:, half : 2 * half] = -pairs[:, :half]
-    mask_weight = state.integers(-1000, 1000, shape[:2]) * (taps != POINTWISE)
-    bias = state.integers(-1000, 1000, outputs)
-    layer = Layer(taps, weight, mask_weight, bias, np.full(outputs, limit.bit_length() - 1 - bits))
-    _fill(layer, input_max, limit)
-    layer.weight[1::3] += 2 * state.integers(-1, 2, weight[1::3].shape)
-    layer.shift[1::3] = max(0, int(input_max * half**0.5).bit_length() - bits)
-    return layer
+class _Artist:
+    """Draws layers whose bounds are just below a limit."""
 
+    def __init__(self, state: np.random.Generator, *, raster: bool, limit: int) -> None:
+        self._state, self._raster, self._limit = state, raster, limit
 
-def _fill(layer: Layer, input_max: int, limit: int) -> None:
-    """Scale the weights so that each output's bound comes close to `limit`."""
-    constant = layer.bounds(0)
-    rounding = 4 * input_max * layer.weight[0].size
-    scale = (limit - 1 - rounding - constant) / (layer.bounds(input_max) - constant)
-    grown = np.rint(layer.weight * scale[:, None, None]).astype(np.int64)
-    layer.weight[:] = grown | 1  # odd: a common power of two would hide lost bits
+    def layer(self, kernel: Kernel, size: tuple[int, int], white: Ints, bits: int) -> Layer:
+        """Draw a layer of (outputs, inputs) whose outputs have some `bits` bits.
 
+        `white` are the inputs of a white area; every third output is balanced there.
+        """
+        layer = self._draw(self._taps(kernel), size, bits)
+        input_max = 255 if kernel.first else ACTIVATION_MAX
+        balanced = slice(1, None, 3)
+        self._fill(layer, input_max, self._limit)
+        self._fill(layer, input_max, self._limit // 2, balanced)
+        layer.shift[balanced] = 0
+        layer.bias[balanced] += (3 << (bits - 2)) - self._sums(layer, white)[balanced]
+        return layer
 
-def _draw_predictor(state: np.random.Generator, channels: int) -> npt.NDArray[np.int64]:
-    """Draw kernels that average the neighbours, with weights that add up to one."""
-    weight = state.normal(size=(256, channels, channels, 8)) * 0.02
-    weight[:, range(channels), range(channels)] += state.dirichlet(np.ones(8), (256, channels))
-    return np.rint(weight.reshape(256, channels, -1) * (32 << 10)).astype(np.int64)
+    def outputs(self, channels: int, inputs: int) -> Layer:
+        """Draw the last layer; log-scales and coefficients lie around the middle of their range."""
+        kinds = 1 + 2 * channels + channels * (channels - 1) // 2
+        layer = self._draw(POINTWISE, (MIXTURES * kinds, inputs), 9)
+        by_kind = layer.bias.reshape(kinds, MIXTURES), layer.shift.reshape(kinds, MIXTURES)
+        scales, coefficients = slice(1 + channels, 1 + 2 * channels), slice(1 + 2 * channels, None)
+        for kind, middle, finer in ((scales, 288, 0), (coefficients, 850, 2)):
+            by_kind[1][kind] -= finer
+            by_kind[0][kind] = middle << by_kind[1][kind]
+        self._fill(layer, ACTIVATION_MAX, self._limit)
+        return layer
+
+    def predictor(self, channels: int) -> Ints:
+        """Draw kernels that average the neighbours, with weights that add up to one."""
+        weight = self._state.normal(size=(256, channels, channels, 8)) * 0.02
+        own = self._state.dirichlet(np.ones(8), (256, channels))
+        weight[:, range(channels), range(channels)] += own
+        return np.rint(weight.reshape(256, channels, -1) * (32 << 10)).astype(np.int64)
+
+    def run(self, layer: Layer, white: Ints) -> Ints:
+        """Evaluate a layer in a white area."""
+        return _shift_round(self._sums(layer, white), layer.shift)
+
+    def _draw(self, taps: Taps, size: tuple[int, int], bits: int) -> Layer:
+        outputs, inputs = size
+        shape = outputs, len(taps.offsets), inputs
+        weight = self._state.integers(1, 100, shape)
+        weight[2::3] *= self._state.choice([-1, 1], weight[2::3].shape)
+        mask_weight = self._state.integers(-1000, 1000, shape[:2]) * (taps != POINTWISE)
+        bias = self._state.integers(-1000, 1000, outputs)
+        shift = np.full(outputs, self._limit.bit_length() - 1 - bits)
+        return Layer(taps, weight, mask_weight, bias, shift)
+
+    @staticmethod
+    def _fill(layer: Layer, input_max: int, limit: int, rows: slice = slice(None)) -> None:
+        """Scale the weights of some outputs so that their bounds come close to `limit`."""
+        constant = layer.bounds(0)
+        rounding = 2 * input_max * layer.weight[0].size
+        scale = (limit - 1 - rounding - constant) / (layer.bounds(input_max) - constant)
+        grown = np.rint(layer.weight * scale[:, None, None]).astype(np.int64)
+        layer.weight[rows] = grown[rows] | 1  # odd: a common power of two would hide lost bits
+
+    def _taps(self, kernel: Kernel) -> Taps:
+        """Return the taps that raster order can see, or those that any order can."""
+        offsets = [o for o in kernel.offsets() if not (self._raster and o > (0, 0))]
+        return Taps(tuple(o for o in offsets if not (kernel.first and o == (0, 0))))
+
+    @staticmethod
+    def _sums(layer: Layer, white: Ints) -> Ints:
+        """Return the sums in the middle of a white area, in raster order."""
+        seen = [offset <= (0, 0) for offset in layer.taps.offsets]
+        weighted = layer.weight[:, seen].sum(1) @ white
+        return weighted + layer.mask_weight[:, seen].sum(1) + layer.bias
 
 
 @cache
@@ -201,12 +226,11 @@ def smooth_images(
 def harsh_images(
     count: int, height: int, width: int, channels: int = 3, *, seed: int = 0
 ) -> Images:
-    """Draw images of extremes: white and black areas, edges, and noise of full range."""
+    """Draw images of extremes: by turns white ones with noise below, and noise beside black."""
     state = np.random.default_rng(seed)
     images = state.integers(0, 256, (count, height, width, channels), dtype=np.uint8)
-    images[:, : 2 * height // 3, : 2 * width // 3] = 255
-    images[:, height // 2 :, width // 2 :] = 0
-    images[1::2] = 255 - images[1::2]
+    images[::2, : 3 * height // 4] = 255
+    images[1::2, height // 3 :, width // 2 :] = 0
     return images
 
 

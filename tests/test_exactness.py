@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import oracle
 import oracle_streams
 import pytest
 from networks import (
+    ANY_ORDER,
     Images,
     compact_network,
     custom_order,
@@ -36,15 +38,9 @@ from lmzip.codec import decode_images, encode_images
 from lmzip.network import EXACT, IntegerNetwork, load_integer_network
 from lmzip.orders import Order
 
-HEIGHT, WIDTH = 9, 11
+HEIGHT, WIDTH = 10, 20
 RASTER = Order("raster")
-ORDERS = [
-    RASTER,
-    Order("raster", 7),
-    Order("s-curve", 2),
-    Order("hilbert"),
-    custom_order(HEIGHT, WIDTH),
-]
+OTHERS = [Order("raster", 7), Order("s-curve", 2), Order("hilbert"), custom_order(7, 8)]
 LIFTED = 1 << 27
 
 
@@ -56,15 +52,15 @@ def to_planes(images: Images) -> list[oracle_streams.Planes]:
 
 def encode_in_every_way(network: IntegerNetwork, order: Order, images: Images) -> dict[str, bytes]:
     """Return the stream of some images from every encoder there is."""
-    count, height, width, _ = images.shape
+    _, height, width, _ = images.shape
     ranks = order.ranks(height, width).ravel().tolist()
     ways = {
         "oracle": oracle_streams.encode_stream(
             to_oracle(network), ranks, height, width, to_planes(images)
         )
     }
-    for backend in ("numpy", "torch"):
-        for span in (1, 3, 17, height * width, None):
+    for backend, spans in (("numpy", (1, 3, 17, height * width, None)), ("torch", (17, None))):
+        for span in spans:
             (stream,) = encode_images(network, order, images, get_backend(backend), span=span)
             ways[f"{backend}, span {span}"] = stream.data
     return ways
@@ -89,48 +85,49 @@ def test_test_networks_drive_sums_beyond_half_the_bound(monkeypatch: pytest.Monk
     assert all(EXACT // 2 < peak < EXACT for peak in largest.values())
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=str)
-@pytest.mark.parametrize("kind", ["random", "compact"])
-def test_every_encoder_writes_the_same_stream(order: Order, kind: str) -> None:
-    make = {"random": random_network, "compact": compact_network}[kind]
-    any_order: tuple[str, ...] = ("raster:*", "s-curve:*")
-    network = make(orders=("raster",) if order == RASTER else any_order)
-    images = harsh_images(2, HEIGHT, WIDTH)
+def check_every_way(network: IntegerNetwork, order: Order, images: Images) -> None:
+    """All encoders write one stream, and all decoders read it."""
     ways = encode_in_every_way(network, order, images)
     assert len(set(ways.values())) == 1, ways.keys()
-    stream = ways["oracle"]
+    stream, shape = ways["oracle"], images.shape[1:]
     for backend in ("numpy", "torch"):
         decoded = decode_images(
-            network, order, images.shape[1:], [stream], [len(images)], get_backend(backend)
+            network, order, shape, [stream], [len(images)], get_backend(backend)
         )
         assert np.array_equal(decoded, images)
-    ranks = order.ranks(HEIGHT, WIDTH).ravel().tolist()
+    height, width, channels = shape
+    ranks = order.ranks(height, width).ravel().tolist()
     planes = oracle_streams.decode_stream(
-        stream, to_oracle(network), ranks, HEIGHT, WIDTH, images.shape[3], len(images)
+        stream, to_oracle(network), ranks, height, width, channels, len(images)
     )
     assert planes == to_planes(images)
 
 
+@pytest.mark.parametrize("make", [random_network, compact_network])
+def test_every_coder_agrees_in_raster_order(make: Callable[..., IntegerNetwork]) -> None:
+    check_every_way(make(orders=("raster",)), RASTER, harsh_images(2, HEIGHT, WIDTH))
+
+
+@pytest.mark.parametrize("order", OTHERS, ids=str)
+def test_every_coder_agrees_in_any_order(order: Order) -> None:
+    check_every_way(random_network(), order, harsh_images(2, 7, 8))
+    check_every_way(compact_network(orders=ANY_ORDER), order, smooth_images(1, 7, 8))
+
+
 def test_a_single_channel_is_the_same_stream_everywhere() -> None:
-    images = harsh_images(2, HEIGHT, WIDTH, 1)
     for channels in (1, 3):
-        network = random_network(channels=channels)
-        ways = encode_in_every_way(network, Order("s-curve"), images)
-        assert len(set(ways.values())) == 1, ways.keys()
+        check_every_way(
+            random_network(channels=channels), Order("s-curve"), harsh_images(2, 7, 8, 1)
+        )
 
 
-@pytest.mark.parametrize("order", ORDERS[:2], ids=str)
-def test_with_the_bound_lifted_the_comparison_fails(order: Order) -> None:
-    network = random_network(limit=LIFTED)
+def test_with_the_bound_lifted_the_comparison_fails() -> None:
+    network = random_network(orders=("raster",), limit=LIFTED)
     with pytest.raises(lmzip.ModelError, match="2\\^24"):
         network.prove_exact()
-    ways = encode_in_every_way(network, order, harsh_images(2, HEIGHT, WIDTH))
+    ways = encode_in_every_way(network, RASTER, harsh_images(2, HEIGHT, WIDTH))
     exact = ways.pop("oracle")
     assert exact not in ways.values()
-    # Streams of float sums do not even have to agree with each other, so none can be trusted.
-    numpy_sums = {data for name, data in ways.items() if name.startswith("numpy")}
-    torch_sums = {data for name, data in ways.items() if name.startswith("torch")}
-    assert len(numpy_sums | torch_sums) > 1
 
 
 def test_images_computed_together_do_not_change_the_streams() -> None:
@@ -182,13 +179,12 @@ def test_threads_and_batches_do_not_change_a_file(
     (image,) = harsh_images(1, 20, 35)
     many = harsh_images(7, 10, 12)
     files, archives = [], []
-    for threads, job_pixels in ((1, 1), (1, 360), (2, 1 << 18), (2, 100)):
+    for threads, job_pixels in ((1, 1), (1, 360), (1, 1 << 18), (2, 1)):
         monkeypatch.setattr("lmzip.packing.JOB_PIXELS", job_pixels)
         monkeypatch.setattr("lmzip.archive.JOB_PIXELS", job_pixels)
         files.append(lmzip.compress(image, model=model, threads=threads))
         archives.append(lmzip.compress_batch(many, model=model, threads=threads))
-        decoded = lmzip.decompress(files[0], model=model, threads=threads)
-        assert np.array_equal(decoded, image)
+        assert np.array_equal(lmzip.decompress(files[0], model=model, threads=threads), image)
         with lmzip.open_archive(archives[0], model=model, threads=threads) as archive:
             assert np.array_equal(archive[:], many)
     assert len(set(files)) == len(set(archives)) == 1
@@ -225,7 +221,7 @@ def test_other_blas_kernels_write_the_same_stream(tmp_path: Path) -> None:
     (expected,) = encode_images(network, RASTER, images, get_backend())
 
     kernels = set()
-    for core in ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen"):
+    for core in ("Prescott", "Nehalem", "Haswell", "Zen"):
         answer = subprocess.run(
             [sys.executable, "-P", "-c", _DIGEST_SCRIPT, path, tmp_path / "images.npy"],
             env={**os.environ, "OPENBLAS_CORETYPE": core},

@@ -183,6 +183,16 @@ def test_transparent_colours_become_alpha(name):
     assert_same(read_picture(write_picture(picture, ".png")[0]).picture, picture)
 
 
+@pytest.mark.parametrize("profile", [b"", ICC])
+def test_lossy_webp_is_read_with_a_warning(profile):
+    for lossless in (False, True):
+        file = io.BytesIO()
+        image = Image.fromarray(make_picture("RGB").samples)
+        image.save(file, "WEBP", lossless=lossless, icc_profile=profile)
+        warned = () if lossless else ("its exact pixels will take more bytes than this WebP",)
+        assert read_picture(file.getvalue()).warnings == warned
+
+
 def test_jpeg_is_read_with_a_warning():
     file = io.BytesIO()
     Image.new("RGB", (8, 8), "red").save(

@@ -1,0 +1,159 @@
+"""Sets of images to measure codecs on: CIFAR-10, MNIST, a folder of images, an .npy array.
+
+A set hands out pictures one at a time, without metadata, and can be sent to another process: a
+folder or an .npy travels as its path, so that no more than one picture need be in memory.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.errors import InputError
+from lmzip.models.readers import CIFAR10_NAMES, DataError, read_cifar10, read_mnist
+from lmzip.picture import MODES, Picture, mode_of
+from lmzip.read_pictures import LOSSY_SUFFIXES, SUFFIXES, read_picture
+from lmzip.write_pictures import to_true_colour
+
+KINDS = ("cifar10", "mnist", "images", "npy")
+
+
+class DataSet(ABC):
+    """Numbered pictures. `title` is what tables and pages call the set."""
+
+    title: str
+    names: tuple[str, ...]
+
+    @abstractmethod
+    def picture(self, number: int) -> Picture:
+        """Return one picture without metadata; raises InputError if it cannot be read."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def pictures(self) -> Iterator[Picture]:
+        """Return all pictures, first to last."""
+        return (self.picture(number) for number in range(len(self)))
+
+
+@dataclass(frozen=True)
+class ArraySet(DataSet):
+    """Images (N, H, W, C) in memory."""
+
+    title: str
+    names: tuple[str, ...]
+    images: npt.NDArray[np.uint8]
+
+    def picture(self, number: int) -> Picture:
+        return _to_picture(self.images[number])
+
+
+@dataclass(frozen=True)
+class NpySet(DataSet):
+    """Images (N, H, W, C) or (N, H, W) in an .npy file, of which only what is asked for is read."""
+
+    title: str
+    names: tuple[str, ...]
+    path: Path
+
+    def picture(self, number: int) -> Picture:
+        return _to_picture(_open_npy(self.path)[number])
+
+
+@dataclass(frozen=True)
+class FolderSet(DataSet):
+    """Image files."""
+
+    title: str
+    names: tuple[str, ...]
+    paths: tuple[Path, ...]
+
+    def picture(self, number: int) -> Picture:
+        try:
+            return simplify(read_picture(self.paths[number].read_bytes()).picture)
+        except InputError as error:
+            raise DataError(f"{self.paths[number]}: {error}") from None
+
+
+def simplify(picture: Picture) -> Picture:
+    """Drop metadata; turn palette and 1-bit pictures into the colours that they stand for.
+
+    So every codec gets the same samples, whether or not it knows palettes.
+    """
+    if picture.mode.name == "P":
+        picture = to_true_colour(picture)
+    elif picture.mode.name == "1":
+        picture = Picture(picture.samples.astype(np.uint8) * 255, MODES["L"])
+    return replace(picture, metadata={})
+
+
+def open_set(kind: str | None, path: Path, *, limit: int = 0, split: str = "test") -> DataSet:
+    """Open a data set; without a kind, see what is there. Raises DataError or InputError.
+
+    `limit` keeps the first images only; `split` is for CIFAR-10 and MNIST.
+    """
+    kind = kind or _guess_kind(path)
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    if kind == "cifar10":
+        inside = path.is_file() or any(path.glob("*_batch*"))
+        roots, name = ([path.parent], path.name) if inside else ([path], "")
+        return _from_planes(f"CIFAR-10 {split}", read_cifar10(roots, split, name), limit)
+    if kind == "mnist":
+        return _from_planes(f"MNIST {split}", read_mnist([path], split), limit)
+    if kind == "npy":
+        count = len(_open_npy(path))
+        return NpySet(path.name, _number(min(count, limit or count)), path)
+    return _open_images(path, limit)
+
+
+def _guess_kind(path: Path) -> str:
+    if path.suffix == ".npy":
+        return "npy"
+    if path.name in CIFAR10_NAMES or any((path / name).exists() for name in CIFAR10_NAMES):
+        return "cifar10"
+    if path.is_dir() and any(path.glob("*-images*idx3-ubyte*")):
+        return "mnist"
+    return "images"
+
+
+def _from_planes(title: str, planes: npt.NDArray[np.uint8], limit: int) -> ArraySet:
+    """Make a set of images (N, C, H, W)."""
+    images = np.ascontiguousarray(planes[: limit or None].transpose(0, 2, 3, 1))
+    return ArraySet(title, _number(len(images)), images)
+
+
+def _open_images(path: Path, limit: int) -> FolderSet:
+    if path.is_file():
+        return FolderSet(path.name, (path.name,), (path,))
+    wanted = SUFFIXES + LOSSY_SUFFIXES
+    files = sorted(f for f in path.rglob("*") if f.suffix.lower() in wanted and f.is_file())
+    if not files:
+        raise DataError(f"{path}: no images ({', '.join(wanted)}) in this folder")
+    files = files[: limit or None]
+    title = path.resolve().name
+    return FolderSet(title, tuple(str(f.relative_to(path)) for f in files), tuple(files))
+
+
+def _open_npy(path: Path) -> npt.NDArray[np.generic]:
+    try:
+        images = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path}: not an array of images ({error})") from None
+    if images.ndim not in (3, 4) or not len(images):
+        raise DataError(f"{path}: needs N x H x W x C or N x H x W, got shape {images.shape}")
+    return images
+
+
+def _to_picture(image: npt.NDArray[np.generic]) -> Picture:
+    samples = np.ascontiguousarray(image if image.ndim == 3 else image[..., None])
+    return simplify(Picture(samples, mode_of(samples)))
+
+
+def _number(count: int) -> tuple[str, ...]:
+    return tuple(f"#{number}" for number in range(count))

@@ -1,0 +1,16 @@
+"""Image files that a user names on the command line."""
+
+from __future__ import annotations
+
+from PIL import Image
+
+from lmzip.read_pictures import Reading, read_picture
+
+
+def read_image(data: bytes) -> Reading:
+    """Read an image file as large as it may be: its user has named it, and Pillow need not warn."""
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+        return read_picture(data)
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit

@@ -1,0 +1,202 @@
+"""Classical methods: every mode comes back, the smallest wins, and bad data has a name."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from lmzip import classical
+from lmzip.classical import (
+    DEFLATE,
+    METHOD_NAMES,
+    NETWORK,
+    PNG,
+    RAW,
+    WEBP,
+    decode_classical,
+    encode_classical,
+)
+from lmzip.errors import DamagedError, FormatError
+from lmzip.picture import MODES, Mode, Samples
+
+SHAPES = [(1, 1), (1, 9), (9, 1), (7, 8), (5, 17)]
+Encoder = Callable[[Samples, Mode], list[bytes]]
+
+ENCODERS: dict[int, Encoder] = {
+    RAW: lambda samples, mode: [classical._encode_raw(samples, mode)],
+    WEBP: lambda samples, mode: list(classical._encode_webp(samples, mode, True)),
+    PNG: lambda samples, mode: [classical._encode_png(samples, mode, True)],
+    DEFLATE: lambda samples, mode: list(classical._encode_deflate(samples, True)),
+}
+UNSUPPORTED = {
+    WEBP: {"CMYK", "L16", "LA16", "RGB16", "RGBA16"},
+    PNG: {"CMYK", "LA16", "RGB16", "RGBA16"},
+}
+PAIRS = [
+    (method, mode)
+    for method in ENCODERS
+    for mode in MODES.values()
+    if mode.name not in UNSUPPORTED.get(method, set())
+]
+
+
+def draw_samples(mode: Mode, height: int, width: int, seed: int = 0) -> Samples:
+    """Draw samples of the full range of a mode, smooth ones on the left."""
+    state = np.random.default_rng(seed)
+    shape = (height, width, mode.channels)
+    samples = state.integers(0, 1 << mode.bits, shape)
+    samples[:, : width // 2] = np.arange(height)[:, None, None] * 3 % (1 << mode.bits)
+    return samples.astype(mode.dtype)
+
+
+@pytest.mark.parametrize(
+    ("method", "mode"), PAIRS, ids=[f"{METHOD_NAMES[m]}-{mode.name}" for m, mode in PAIRS]
+)
+def test_every_method_restores_every_mode_that_it_covers(method: int, mode: Mode) -> None:
+    for height, width in SHAPES:
+        samples = draw_samples(mode, height, width)
+        for data in ENCODERS[method](samples, mode):
+            restored = decode_classical(method, data, mode, height, width)
+            assert restored.dtype == mode.dtype
+            assert np.array_equal(restored, samples)
+            planes = oracle.CLASSICAL[method](data, height, width, mode.channels, mode.bits)
+            assert planes == [
+                samples[..., c].astype(int).ravel().tolist() for c in range(len(planes))
+            ]
+
+
+@given(
+    mode=st.sampled_from(list(MODES.values())),
+    height=st.integers(1, 20),
+    width=st.integers(1, 20),
+    seed=st.integers(0, 2**32 - 1),
+    thorough=st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
+def test_the_smallest_comes_back(
+    mode: Mode, height: int, width: int, seed: int, thorough: bool
+) -> None:
+    samples = draw_samples(mode, height, width, seed)
+    method, data = encode_classical(samples, mode, thorough=thorough)
+    assert np.array_equal(decode_classical(method, data, mode, height, width), samples)
+    raw = -(-width * mode.bits * mode.channels // 8) * height
+    assert len(data) <= raw
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: np.random.default_rng(0).integers(0, 256, (64, 64, 3)), {RAW}),
+        (lambda: np.full((64, 64, 3), 77), {WEBP}),
+        (lambda: np.random.default_rng(0).integers(0, 4, (64, 64, 3)) * 80, {WEBP}),
+    ],
+    ids=["noise", "constant", "few colours"],
+)
+def test_contents_choose_their_method(make: Callable[[], Any], expected: set[int]) -> None:
+    method, _ = encode_classical(make().astype(np.uint8), MODES["RGB"], thorough=True)
+    assert method in expected
+
+
+def test_transparent_pixels_keep_their_colours() -> None:
+    """Encoders like to clear what cannot be seen; pixels must come back all the same."""
+    samples = draw_samples(MODES["RGBA"], 9, 9)
+    samples[::2, :, 3] = 0
+    for method in (WEBP, PNG):
+        for data in ENCODERS[method](samples, MODES["RGBA"]):
+            assert np.array_equal(decode_classical(method, data, MODES["RGBA"], 9, 9), samples)
+
+
+def test_opaque_alpha_comes_back() -> None:
+    samples = draw_samples(MODES["RGBA"], 9, 9)
+    samples[..., 3] = 255
+    for data in ENCODERS[WEBP](samples, MODES["RGBA"]):
+        assert np.array_equal(decode_classical(WEBP, data, MODES["RGBA"], 9, 9), samples)
+
+
+@pytest.mark.parametrize("method", [PNG, WEBP])
+def test_pillows_limit_for_strangers_files_does_not_apply(
+    method: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size stands in our own header, checked; a large picture is not an attack."""
+    samples = draw_samples(MODES["RGB"], 40, 50)
+    (data, *_) = ENCODERS[method](samples, MODES["RGB"])
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert np.array_equal(decode_classical(method, data, MODES["RGB"], 40, 50), samples)
+
+
+@pytest.mark.parametrize(
+    ("method", "mode"), PAIRS, ids=[f"{METHOD_NAMES[m]}-{mode.name}" for m, mode in PAIRS]
+)
+def test_bad_data_has_a_name(method: int, mode: Mode) -> None:
+    """Cut, flipped or of another size: a DamagedError, or samples of the right shape."""
+    samples = draw_samples(mode, 7, 9)
+    (data, *_) = ENCODERS[method](samples, mode)
+    candidates = [data[:cut] for cut in range(0, len(data), max(1, len(data) // 12))]
+    candidates += [data + b"\0", data[::-1], b"", b"\0" * 40, b"\xff" * 40]
+    for position in range(0, len(data), max(1, len(data) // 25)):
+        flipped = bytearray(data)
+        flipped[position] ^= 0xFF
+        candidates.append(bytes(flipped))
+    for candidate in candidates:
+        try:
+            restored = decode_classical(method, candidate, mode, 7, 9)
+        except FormatError:
+            continue
+        assert restored.shape == samples.shape
+        assert restored.dtype == samples.dtype
+    for height, width in ((7, 30), (30, 9), (1, 1), (9, 7)):
+        if method == RAW and (height, width) == (9, 7):
+            continue  # as many samples: nothing in the data says which is right
+        if method == DEFLATE and height * width == 63 and mode.bits > 1:
+            continue
+        with pytest.raises(FormatError):
+            decode_classical(method, data, mode, height, width)
+
+
+@pytest.mark.parametrize("method", [NETWORK, 5, 255])
+def test_unknown_methods_are_named(method: int) -> None:
+    with pytest.raises(FormatError, match=str(method)):
+        decode_classical(method, b"abc", MODES["L"], 1, 3)
+
+
+@pytest.mark.parametrize(("method", "name"), [(m, n) for m in UNSUPPORTED for n in UNSUPPORTED[m]])
+def test_modes_that_a_method_does_not_cover_are_refused(method: int, name: str) -> None:
+    rgba = draw_samples(MODES["RGBA"], 4, 4)
+    (data, *_) = ENCODERS[method](rgba, MODES["RGBA"])
+    with pytest.raises(FormatError):
+        decode_classical(method, data, MODES[name], 4, 4)
+
+
+def test_inflating_stops_at_the_size_of_the_picture() -> None:
+    """A few bytes must not become gigabytes."""
+    bomb = b"\0" + zlib.compress(bytes(50_000_000), 9)
+    with pytest.raises(DamagedError, match="deflate"):
+        decode_classical(DEFLATE, bomb, MODES["L"], 10, 10)
+
+
+def test_unknown_predictor() -> None:
+    with pytest.raises(FormatError, match="09"):
+        decode_classical(DEFLATE, b"\x09" + zlib.compress(bytes(4)), MODES["L"], 2, 2)
+
+
+def test_only_the_streams_are_stored() -> None:
+    """No headers of PNG or WebP: those would be bytes that say what our own header says."""
+    samples = draw_samples(MODES["RGB"], 30, 30)
+    file = io.BytesIO()
+    Image.fromarray(samples).save(file, "PNG", optimize=True)
+    (png,) = ENCODERS[PNG](samples, MODES["RGB"])
+    assert len(png) <= len(file.getvalue()) - 45
+    for webp in ENCODERS[WEBP](samples, MODES["RGB"]):
+        assert webp[0] == 0x2F  # VP8L's own signature byte
+        width_and_height = struct.unpack("<I", webp[1:5])[0]
+        assert width_and_height & 0x3FFF == 29
