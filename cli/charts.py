@@ -1,6 +1,6 @@
 """Charts as inline SVG: codecs by rate and speed, images by their bits.
 
-A chart is drawn for some 440 pixels of width and scales with its column; colours come from the
+A chart is drawn for some 400 pixels of width and scales with its column; colours come from the
 page's style sheet by class (`ours`, `reference`, `peer`), so that it can follow light and dark.
 """
 
@@ -13,7 +13,7 @@ from html import escape
 
 import numpy as np
 
-WIDTH, HEIGHT = 440, 320
+WIDTH, HEIGHT = 400, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 44  # around the plot
 _TEXT = 11.0  # height of the letters
 _LETTER = 0.56  # their mean width, in heights
@@ -81,7 +81,7 @@ def draw_scatter(points: Sequence[Point], title: str, x_title: str, y_title: str
 
 
 def draw_histogram(series: Sequence[Series], title: str, x_title: str) -> str:
-    """Draw how many images have how many bits, one outline per series."""
+    """Draw how many images have which value, one outline per series."""
     everything = np.concatenate([np.asarray(s.values, np.float64) for s in series])
     low, high = round_bounds(float(everything.min()), float(everything.max()))
     bins = int(np.clip(2 * math.sqrt(len(series[0].values)), 8, 40))
@@ -100,10 +100,9 @@ def draw_histogram(series: Sequence[Series], title: str, x_title: str) -> str:
                 f"L{across(left):.1f} {down(value):.1f}L{across(right):.1f} {down(value):.1f}"
             )
         path.append(f"L{across(high):.1f} {down(0):.1f}")
-        mean = float(np.mean(one.values))
         parts.append(
             f'<path class="area {one.kind}" d="{"".join(path)}">'
-            f"<title>{escape(one.label)}: {mean:.3f} bpd on average</title></path>"
+            f"<title>{escape(one.label)}</title></path>"
         )
     for number, one in enumerate(series):
         x, y = WIDTH - _RIGHT - 8, _TOP + 12 + 16 * number
@@ -118,7 +117,8 @@ def round_bounds(low: float, high: float) -> tuple[float, float]:
     """Return round numbers around a range, some distance from its ends."""
     step = _tick_step(low, high)
     margin = 0.04 * (high - low)
-    first = math.floor((low - margin) / step) * step if low else 0.0
+    first = math.floor((low - margin) / step) * step
+    first = first if low < 0 else max(0.0, first)
     last = math.ceil((high + margin) / step) * step
     return first, last if last > first else first + step
 

@@ -21,8 +21,8 @@ from lmzip.cli.models import count_multiply_adds
 from lmzip.cli.options import common_options
 from lmzip.cli.report import Report
 from lmzip.codec import encode_images
+from lmzip.cost import COST_BITS
 from lmzip.errors import InputError
-from lmzip.mixture import COST_BITS
 from lmzip.models.compact import CompactNetwork
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.quantise import quantise

@@ -27,9 +27,10 @@ _HEADINGS = {  # of the page's table; the terminal has less room
     "/PNG": "of PNG",
     "enc MB/s": "encode MB/s",
     "dec MB/s": "decode MB/s",
-    "mem MB": "memory MB",
+    "MB": "memory MB",
     "T": "threads",
 }
+_TEXT_CELL = ' class="text"'
 _SHOWN = 3  # problems of a codec that are spelled out
 
 
@@ -77,7 +78,11 @@ def _summarise(benchmark: Benchmark) -> str:
 
 
 def _render_table(benchmark: Benchmark) -> str:
-    headings = "".join(f'<th scope="col">{_HEADINGS.get(c.title, c.title)}</th>' for c in COLUMNS)
+    headings = "".join(
+        f'<th scope="col"{_TEXT_CELL if c.title == "library" else ""}>'
+        f"{_HEADINGS.get(c.title, c.title)}</th>"
+        for c in COLUMNS
+    )
     rows = "".join(_render_row(benchmark, row) for row in benchmark.rows)
     return (
         '<section id="table"><h2>All codecs</h2>\n<div class="scroll" tabindex="0"><table>\n'
@@ -96,7 +101,7 @@ def _render_row(benchmark: Benchmark, row: Measurement) -> str:
             text, kind = _describe_exact(row)
             cells.append(f'<td class="{kind}">{text}</td>')
         elif column.title == "library":
-            cells.append(f'<td class="text">{text}</td>')
+            cells.append(f"<td{_TEXT_CELL}>{text}</td>")
         else:
             cells.append(f"<td>{'&ndash;' if text == '-' else text}</td>")
     kind = kind_of(benchmark, row)
@@ -105,10 +110,10 @@ def _render_row(benchmark: Benchmark, row: Measurement) -> str:
 
 
 def _describe_exact(row: Measurement) -> tuple[str, str]:
-    if row.failures:
-        return f"fails on {len(row.failures)} of {row.images}", "bad"
     if row.mismatches:
         return f"NO, {len(row.mismatches)} changed", "bad"
+    if row.failures:
+        return f"fails on {len(row.failures)} of {row.images}", "bad"
     return "yes", "good"
 
 
@@ -155,32 +160,41 @@ def _render_speed(benchmark: Benchmark) -> str:
             charts.append(f"<figure>{chart}</figure>")
     if not charts:
         return ""
+    failing = sum(bool(row.failures) for row in benchmark.rows)
+    missing = f" {failing} that failed on an image have no place here." if failing else ""
     return (
         '<section id="speed"><h2>Rate against speed</h2>\n<p>Lower is smaller, further right is '
-        f'faster.</p>\n<div class="charts">{"".join(charts)}</div></section>\n'
+        f'faster.{missing}</p>\n<div class="charts">{"".join(charts)}</div></section>\n'
     )
 
 
 def _render_histogram(benchmark: Benchmark) -> str:
+    """Draw the bits of single images, and what lmzip gains on them."""
     subject, reference = find_subject(benchmark), find_reference(benchmark)
     chosen = [row for row in (subject, reference, benchmark.find(PNG)) if row is not None]
     unique = {row.codec: row for row in chosen if row.sizes and row.size is not None}
-    series = [
-        Series(row.codec, _bpd_of_images(benchmark, row), kind_of(benchmark, row))
-        for row in unique.values()
-    ]
-    if not series or benchmark.images < 2:
+    if not unique or benchmark.images < 2:
         return ""
-    chart = draw_histogram(series, "Histogram of bpd per image", "bpd of an image")
+    series = [
+        Series(row.codec, _bpd_of_images(row), kind_of(benchmark, row)) for row in unique.values()
+    ]
+    charts = [draw_histogram(series, "Histogram of bpd per image", "bpd of an image")]
+    if subject is not None and reference is not None:
+        ours, theirs = _bpd_of_images(subject), _bpd_of_images(reference)
+        gains = [100 * (1 - one / other) for one, other in zip(ours, theirs, strict=True)]
+        title = f"% of an image's bytes saved over {reference.codec}"
+        gain = Series(subject.codec, gains, "ours")
+        charts.append(draw_histogram([gain], "Histogram of gains per image", title))
+    figures = "".join(f"<figure>{chart}</figure>" for chart in charts)
     return (
-        f'<section id="histogram"><h2>Image by image</h2>\n<div class="charts"><figure>{chart}'
-        "</figure></div></section>\n"
+        '<section id="histogram"><h2>Image by image</h2>\n'
+        f'<div class="charts">{figures}</div></section>\n'
     )
 
 
-def _bpd_of_images(benchmark: Benchmark, row: Measurement) -> list[float]:
-    sizes, samples = row.sizes or (), row.image_samples
-    return [8 * (size or 0) / count for size, count in zip(sizes, samples, strict=True)]
+def _bpd_of_images(row: Measurement) -> list[float]:
+    pairs = zip(row.sizes or (), row.image_samples, strict=True)
+    return [8 * (size or 0) / count for size, count in pairs]
 
 
 def _render_examples(examples: Examples | None) -> str:
@@ -224,8 +238,8 @@ def _render_example(example: Example, examples: Examples) -> str:
         f'<figure class="card"><div class="pair"><img class="{shape}" alt="{name}" '
         f'src="{thumbnail}">{bit_map}</div>\n<figcaption><strong>{name}</strong> '
         f"{example.width}&times;{example.height} {example.mode}<br>"
-        f"{example.size:,} bytes, {abs(example.gain):.1%} {word} "
-        f"<span>({example.reference_size:,})</span></figcaption></figure>\n"
+        f"{example.size:,} against {example.reference_size:,} bytes, "
+        f"<span>{abs(example.gain):.1%} {word}</span></figcaption></figure>\n"
     )
 
 

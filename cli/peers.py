@@ -102,10 +102,7 @@ class WebpPeer(Peer):
         return _save(_widen(picture.samples), "WEBP", **settings)
 
     def decode(self, data: bytes, mode: Mode) -> Samples:
-        samples = _load(data, "WEBP")
-        if mode.name in ("LA", "RGBA") and samples.shape[2] == 3:  # all opaque: alpha is left out
-            samples = np.dstack([samples, np.full(samples.shape[:2], 255, np.uint8)])
-        return _narrow(samples, mode)
+        return _narrow(_add_alpha(_load(data, "WEBP"), mode), mode)
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,8 @@ class ImagecodecsPeer(Peer):
 
     def decode(self, data: bytes, mode: Mode) -> Samples:
         settings = {"numthreads": 1} if self.threads else {}
-        return _add_axis(getattr(_imagecodecs(), f"{self.codec}_decode")(data, **settings))
+        decode = getattr(_imagecodecs(), f"{self.codec}_decode")
+        return _add_alpha(_add_axis(decode(data, **settings)), mode)
 
 
 @dataclass(frozen=True)
@@ -287,6 +285,14 @@ def _add_axis(samples: Samples) -> Samples:
     return samples[..., None] if samples.ndim == 2 else samples
 
 
+def _add_alpha(samples: Samples, mode: Mode) -> Samples:
+    """Give back the alpha channel that some encoders leave out where all is opaque."""
+    if mode.channels in (1, 3) or samples.shape[2] in (2, 4):
+        return samples
+    opaque = np.full(samples.shape[:2], np.iinfo(samples.dtype).max, samples.dtype)
+    return np.dstack([samples, opaque])
+
+
 def _widen(samples: Samples) -> Samples:
     """Repeat grey as red, green and blue."""
     channels = {1: [0, 0, 0], 2: [0, 0, 0, 1], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[samples.shape[2]]
@@ -307,10 +313,7 @@ def _conform(picture: Picture, mode: Mode) -> Samples:
     if picture.mode == mode or mode.name == "CMYK":
         return picture.samples
     samples = to_true_colour(picture).samples
-    if mode.channels in (2, 4) and samples.shape[2] == 3:
-        opaque = np.full(samples.shape[:2], np.iinfo(samples.dtype).max, samples.dtype)
-        samples = np.dstack([samples, opaque])
-    return _narrow(samples, mode)
+    return _narrow(_add_alpha(samples, mode), mode)
 
 
 def _save(samples: Samples, kind: str, **settings: Any) -> bytes:

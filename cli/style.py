@@ -17,7 +17,7 @@ body {
   margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
 }
-main { max-width: 1120px; margin: 0 auto; padding: 24px 16px 48px; }
+main { max-width: 1280px; margin: 0 auto; padding: 24px 16px 48px; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 8px; }
 h2 { font-size: 1.2rem; margin: 36px 0 8px; }
 h3 { font-size: 1rem; margin: 20px 0 8px; }
@@ -25,7 +25,7 @@ p { margin: 0 0 12px; max-width: 70ch; }
 .note { color: var(--soft); font-size: .85rem; margin-top: 8px; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; background: var(--card); }
-th, td { padding: 6px 10px; text-align: right; white-space: nowrap; }
+th, td { padding: 6px 8px; text-align: right; white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; }
 thead th { color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--line); }
 tbody tr + tr > * { border-top: 1px solid var(--line); }
@@ -36,7 +36,7 @@ tr > th:first-child {
 tbody th { font-weight: 500; }
 tr.ours th { color: var(--ours); font-weight: 700; }
 tr.reference th { color: var(--reference); }
-td.text { text-align: left; color: var(--soft); }
+.text { text-align: left; color: var(--soft); }
 td.good { color: var(--good); }
 td.bad { color: var(--bad); font-weight: 700; }
 #problems li { overflow-wrap: anywhere; }
@@ -58,6 +58,7 @@ svg circle, svg rect { fill: var(--shade); }
 svg .ours text, svg .reference text { fill: var(--shade); font-weight: 600; }
 svg .area { fill: var(--shade); fill-opacity: .18; stroke: var(--shade); stroke-width: 1.5; }
 .scale { display: flex; align-items: center; gap: 8px; font-size: .85rem; color: var(--soft); }
+.scale span { white-space: nowrap; }
 .scale img { flex: 0 1 320px; min-width: 0; height: 12px; border-radius: 3px; }
 .cards {
   display: grid; gap: 16px; grid-template-columns: repeat(auto-fill, minmax(min(100%, 250px), 1fr));
@@ -70,13 +71,12 @@ svg .area { fill: var(--shade); fill-opacity: .18; stroke: var(--shade); stroke-
 .pair img.small { image-rendering: pixelated; }
 .nothing { margin: 0; padding: 12px; color: var(--soft); font-size: .85rem; }
 figcaption { padding: 8px 12px 10px; font-size: .85rem; overflow-wrap: anywhere; }
-figcaption span { color: var(--soft); }
+figcaption span { white-space: nowrap; font-weight: 600; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 16px; font-size: .9rem; }
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 600px) {
   h1 { font-size: 1.4rem; }
-  th, td { padding: 6px 8px; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 8px; }
 }

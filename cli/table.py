@@ -59,25 +59,25 @@ def _mega(value: float | None) -> float | None:
 
 def show_exact(row: Measurement) -> str:
     """Say whether all images came back: "yes", or how many did not."""
-    if row.failures:
-        return f"{len(row.failures)} fail"
-    return f"NO ({len(row.mismatches)})" if row.mismatches else "yes"
+    if row.mismatches:
+        return f"NO ({len(row.mismatches)})"
+    return f"{len(row.failures)} fail" if row.failures else "yes"
 
 
 COLUMNS = (
     Column("bpd", 6, lambda b, r: r.bpd, ".3f"),
     Column("model", 6, lambda b, r: r.model_bpd, ".3f"),
-    Column("over", 6, lambda b, r: r.overhead, ".1%"),
+    Column("over", 5, lambda b, r: r.overhead, ".1%"),
     Column("/PNG", 5, lambda b, r: b.ratio_to_png(r), ".3f"),
     Column("enc MB/s", 8, lambda b, r: _mega(r.encode_rate), ".3g"),
     Column("dec MB/s", 8, lambda b, r: _mega(r.decode_rate), ".3g"),
-    Column("mem MB", 6, lambda b, r: _mega(r.peak_memory), ".0f"),
+    Column("MB", 5, lambda b, r: _mega(r.peak_memory), ".0f"),
     Column("T", 2, lambda b, r: r.threads, "d"),
     Column("exact", 6, lambda b, r: show_exact(r)),
     Column("bytes", 11, lambda b, r: r.size, "d", wide_only=True),
     Column("library", 24, lambda b, r: r.library, wide_only=True),
 )
-_NAME_WIDTH, _WIDE_NAME = 17, 28
+_NAME_WIDTH, _WIDE_NAME = 20, 28
 
 
 def format_header(*, wide: bool = False) -> str:

@@ -5,32 +5,38 @@
 >>> data = lmzip.compress(pixels)
 >>> bool((lmzip.decompress(data) == pixels).all())
 True
+
+Names are loaded when they are first used, so that a command that needs few of them starts at once.
 """
 
-from lmzip.api import (
-    compress,
-    compress_batch,
-    decompress,
-    decompress_region,
-    open_archive,
-)
-from lmzip.archive import Archive
-from lmzip.compression import compress_picture
-from lmzip.decompression import Region, decompress_picture
-from lmzip.errors import (
-    DamagedError,
-    FingerprintError,
-    FormatError,
-    InputError,
-    LmzipError,
-    ModelError,
-    OrderError,
-    VersionError,
-)
-from lmzip.info import Info, read_info
-from lmzip.options import Options
-from lmzip.packing import pack_archive
-from lmzip.picture import Picture
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmzip.api import (
+        compress,
+        compress_batch,
+        decompress,
+        decompress_region,
+        open_archive,
+    )
+    from lmzip.archive import Archive
+    from lmzip.compression import compress_picture
+    from lmzip.decompression import Region, decompress_picture
+    from lmzip.errors import (
+        DamagedError,
+        FingerprintError,
+        FormatError,
+        InputError,
+        LmzipError,
+        ModelError,
+        OrderError,
+        VersionError,
+    )
+    from lmzip.info import Info, read_info
+    from lmzip.options import Options
+    from lmzip.packing import pack_archive
+    from lmzip.picture import Picture
 
 __version__ = "0.1.0"
 
@@ -58,3 +64,28 @@ __all__ = [
     "pack_archive",
     "read_info",
 ]
+
+_MODULES = {
+    "api": ("compress", "compress_batch", "decompress", "decompress_region", "open_archive"),
+    "archive": ("Archive",),
+    "compression": ("compress_picture",),
+    "decompression": ("Region", "decompress_picture"),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "info": ("Info", "read_info"),
+    "options": ("Options",),
+    "packing": ("pack_archive",),
+    "picture": ("Picture",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lmzip' has no attribute {name!r}")
+    value = getattr(import_module(f"lmzip.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -76,8 +76,17 @@ class Archive(Sequence[Samples]):
         return [picture.samples for picture in self.pictures(numbers)]
 
     def __iter__(self) -> Iterator[Samples]:
-        for start in range(0, len(self), 1024):
-            yield from self[start : start + 1024]
+        """Decode as many images at once as are small; a large one by itself."""
+        run: list[int] = []
+        for number in range(len(self)):
+            small = self._places[number][0].batch is not None
+            if run and (not small or len(run) == 1024):
+                yield from (picture.samples for picture in self.pictures(run))
+                run = []
+            run.append(number)
+            if not small:
+                yield self[run.pop()]
+        yield from (picture.samples for picture in self.pictures(run))
 
     def picture(self, number: int) -> Picture:
         """Return one image with its mode and metadata."""

@@ -16,6 +16,7 @@ from lmzip.errors import DamagedError, FormatError
 from lmzip.image_file import (
     ARCHIVE,
     ModelReference,
+    check_size,
     read_metadata,
     read_model,
     read_order,
@@ -198,9 +199,8 @@ def _unpack_chunk(reader: Reader, offset: int, models: list[ModelReference]) -> 
     mode, height, width, model = reader.byte(), reader.varint(), reader.varint(), reader.varint()
     if mode not in MODE_NUMBERS or not MODE_NUMBERS[mode].groups or model >= len(models):
         raise FormatError(f"unknown image mode {mode} or model {model} in the index")
+    check_size(height, width)
     order, cost = read_order(reader), reader.varint()
     checksum_of_pixels = int.from_bytes(reader.raw(4), "little")
-    batch = Batch(
-        MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels
-    )
+    batch = Batch(MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels)
     return ArchiveChunk(offset, size, checksum, tuple(images), batch)

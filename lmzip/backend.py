@@ -8,7 +8,7 @@ product of a matrix of extreme values must come out exact (no TF32, no reduced p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -166,7 +166,7 @@ class TorchBackend(Backend):
         return self._torch.from_numpy(indices.astype(np.int64)).to(self._device)
 
 
-@lru_cache(maxsize=None)
+@cache
 def get_backend(name: str = "numpy") -> Backend:
     """Return a backend by name, checked: "numpy", "torch", or "torch:DEVICE" (torch:cuda)."""
     library, _, device = name.partition(":")

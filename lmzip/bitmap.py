@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from lmzip.backend import get_backend
 from lmzip.codec import encode_images
+from lmzip.cost import COST_BITS
 from lmzip.errors import InputError
 from lmzip.image_file import TILE, tile_bounds
-from lmzip.mixture import COST_BITS
 from lmzip.orders import Order
 from lmzip.picture import Picture
 from lmzip.registry import Model

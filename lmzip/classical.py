@@ -54,9 +54,7 @@ def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[i
     return min(candidates, key=lambda candidate: len(candidate[1]))
 
 
-def decode_classical(
-    method: int, data: bytes, mode: Mode, height: int, width: int
-) -> Samples:
+def decode_classical(method: int, data: bytes, mode: Mode, height: int, width: int) -> Samples:
     """Return the samples (H, W, C); raises FormatError or DamagedError."""
     decoders = {RAW: _decode_raw, DEFLATE: _decode_deflate, PNG: _decode_png, WEBP: _decode_webp}
     if method not in decoders:

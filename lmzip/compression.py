@@ -13,7 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from lmzip.classical import NETWORK, encode_classical
+from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.image_file import (
+    FINGERPRINT_BYTES,
     TILE,
     Chunk,
     Coding,
@@ -23,11 +25,10 @@ from lmzip.image_file import (
     write_image,
 )
 from lmzip.jobs import Coded, EncodeJob
-from lmzip.mixture import COST_BITS
 from lmzip.options import BEST, Options, candidate_codings
 from lmzip.orders import Order
 from lmzip.picture import MODES, Mode, Picture, Samples
-from lmzip.registry import FINGERPRINT_BYTES, Model
+from lmzip.registry import Model
 from lmzip.workers import Progress, run_jobs
 
 SAMPLE_SIDE = 32  # a picture is judged by crops of this size
@@ -98,7 +99,7 @@ def _choose_coding(
     crops = whole[None] if bound else _sample(whole)
     coding, cost = choose_by_sample(crops, codings, options)
     if quick is not None and not bound:
-        bits = cost / 2**COST_BITS * (whole.size / crops.size)
+        bits = to_bits(cost) * (whole.size / crops.size)
         if bits > HOPELESS * 8 * _size(quick):
             return None
     return coding
@@ -158,8 +159,7 @@ def _encode_tiles(
         chunk, units = _smaller(plane, result, options)
         chunks.append(chunk)
         cost += units
-    reference = ModelReference(model.name, bytes.fromhex(model.fingerprint)[:FINGERPRINT_BYTES])
-    coding = Coding(reference, order, cost)
+    coding = Coding(refer_to(model), order, cost)
     return chunks, ImageHeader(picture.mode, height, width, grid, coding, picture.metadata)
 
 
@@ -169,8 +169,13 @@ def _smaller(plane: Samples, coded: Coded, options: Options) -> tuple[Chunk, int
     if not options.forced:
         classical = Chunk(*encode_classical(plane, _PLANE[plane.shape[2]], thorough=False))
         if _size(classical) < _size(chunk):
-            return classical, 8 * _size(classical) << COST_BITS
+            return classical, cost_of_bytes(_size(classical))
     return chunk, cost
+
+
+def refer_to(model: Model) -> ModelReference:
+    """Return how a file names a model."""
+    return ModelReference(model.name, bytes.fromhex(model.fingerprint)[:FINGERPRINT_BYTES])
 
 
 def mode_of_group(channels: Sequence[int]) -> Mode:

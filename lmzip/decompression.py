@@ -10,7 +10,7 @@ import numpy as np
 from lmzip.binary import Reader
 from lmzip.classical import NETWORK, decode_classical
 from lmzip.compression import checksum_of_samples, mode_of_group
-from lmzip.errors import DamagedError, InputError
+from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.image_file import (
     Chunk,
     ImageHeader,
@@ -75,7 +75,11 @@ def decompress_picture(
     chunks = read_chunks(reader, header)
     checksum = read_pixel_checksum(reader)
     pieces = [piece for piece in _place_chunks(header, chunks) if _overlaps(piece, wanted)]
-    samples: Samples = np.empty((wanted.height, wanted.width, header.mode.channels), header.mode.dtype)
+    shape = wanted.height, wanted.width, header.mode.channels
+    try:
+        samples: Samples = np.empty(shape, header.mode.dtype)
+    except (MemoryError, ValueError) as error:
+        raise FormatError(f"{shape[0]}x{shape[1]} pixels do not fit into memory") from error
     for piece, values in _decode_pieces(header, pieces, model, threads, backend, progress):
         _paste(samples, piece, values, wanted)
     if region is None and checksum_of_samples(samples) != checksum:

@@ -6,7 +6,7 @@ steps. Integers are exact, so both get the same outputs: ranges, batches and the
 change a bit.
 
 Features are kept in rings that forget what no later pixel can see. A ring's row is one pixel of one
-image: row (place mod size) * images + image. The last rows are zeros, which is what hidden taps see.
+image: row (place mod size) * images + image. The last rows are zeros: hidden taps see those.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ import numpy as np
 from lmzip.binary import Reader, Writer
 from lmzip.errors import DamagedError, FormatError, VersionError
 from lmzip.orders import CUSTOM, Order, parse_order
-from lmzip.picture import MODE_NUMBERS, Mode
-from lmzip.registry import FINGERPRINT_BYTES
+from lmzip.picture import MAX_SIDE, MODE_NUMBERS, Mode
 
 MAGIC = b"\x89LMZ"
 VERSION = 1
@@ -26,6 +25,7 @@ _FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
 _FAMILIES = {number: family for family, number in _FAMILY_NUMBERS.items()}
 
 TILE = 512  # the largest side of a tile
+FINGERPRINT_BYTES = 8  # how much of a model's fingerprint a file carries
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ def _unpack_header(data: memoryview) -> ImageHeader:
         raise FormatError(f"unknown image mode {number}")
     mode = MODE_NUMBERS[number]
     height, width, flags = reader.varint(), reader.varint(), reader.byte()
-    if not height or not width:
-        raise FormatError(f"an image of {height}x{width} pixels")
+    check_size(height, width)
     if flags not in (0, _JOINED):
         raise FormatError(f"unknown flags {flags} in the header")
     grid, coding = (1, 1), None
@@ -181,6 +180,12 @@ def _unpack_header(data: memoryview) -> ImageHeader:
             raise FormatError(f"a grid of {grid[0]}x{grid[1]} tiles for {height}x{width} pixels")
         coding = Coding(read_model(reader), read_order(reader), reader.varint())
     return ImageHeader(mode, height, width, grid, coding, read_metadata(reader))
+
+
+def check_size(height: int, width: int) -> None:
+    """Raise FormatError unless an image can have such sides."""
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise FormatError(f"an image of {height}x{width} pixels")
 
 
 def write_model(writer: Writer, model: ModelReference) -> None:

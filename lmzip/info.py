@@ -10,6 +10,7 @@ from typing import TypeVar
 from lmzip.archive_file import Index, read_chunk, read_index
 from lmzip.binary import Reader
 from lmzip.classical import METHOD_NAMES
+from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.image_file import (
     ARCHIVE,
     ModelReference,
@@ -18,7 +19,6 @@ from lmzip.image_file import (
     read_pixel_checksum,
     read_prelude,
 )
-from lmzip.mixture import COST_BITS
 
 _T = TypeVar("_T")
 
@@ -90,7 +90,7 @@ def read_info(source: bytes | str | Path) -> Info:
         fingerprint=model.fingerprint.hex() if model else None,
         order=_common([part.order for part in parts if part.order]),
         bpd=8 * len(data) / max(1, samples),
-        model_bpd=None if cost is None else cost / 2**COST_BITS / samples,
+        model_bpd=None if cost is None else to_bits(cost) / samples,
         tiles=tiles,
         metadata=metadata,
         size=len(data),
@@ -156,7 +156,7 @@ def _total_cost(parts: list[_Part]) -> int | None:
     """Add up the costs; what no network coded counts with its bytes."""
     if all(part.cost is None for part in parts):
         return None
-    return sum((8 * p.size) << COST_BITS if p.cost is None else p.cost for p in parts)
+    return sum(cost_of_bytes(p.size) if p.cost is None else p.cost for p in parts)
 
 
 def _common(values: list[_T]) -> _T | None:

@@ -93,9 +93,7 @@ class DecodeJob:
     def run(self) -> Pixels:
         network = load_model(self.model).network
         backend = get_backend(self.backend)
-        return decode_images(
-            network, self.order, self.shape, self.streams, self.groups, backend
-        )
+        return decode_images(network, self.order, self.shape, self.streams, self.groups, backend)
 
     def pack(self) -> tuple[dict[str, Any], list[bytes]]:
         fields = _describe(self.model, self.backend, self.order, self.shape, self.groups)

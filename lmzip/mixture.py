@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.coder import FREQUENCY_TOTAL
+from lmzip.cost import COST_BITS
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -37,7 +38,6 @@ TABLE_SIZE = 1 << 14  # entries of the table of the logistic function
 SCALE_BITS = 9  # inverse scales are table entries per 2^-6 level, in units of 2^-9
 TOTAL_BITS = WEIGHT_BITS + CDF_BITS
 SHARED = FREQUENCY_TOTAL - NIBBLES  # what is left once each of 16 symbols has one unit
-COST_BITS = 16  # code lengths are counted in units of 2^-16 bit
 LONGEST_COST = 24  # bits: the coder's own resolution bounds what a sample can cost
 
 
@@ -170,7 +170,9 @@ class Mixture:
         mantissa, exponent = np.frexp(floored.astype(np.float64))  # exact: they are integers
         size = self._tables.log2.size
         entry = ((mantissa - 0.5) * (2 * size)).astype(np.int64)
-        return ((TOTAL_BITS + 1 - exponent.astype(np.int64)) << COST_BITS) - self._tables.log2[entry]
+        return ((TOTAL_BITS + 1 - exponent.astype(np.int64)) << COST_BITS) - self._tables.log2[
+            entry
+        ]
 
 
 def _normalise(weights: Int64s) -> UInt32s:
@@ -186,9 +188,7 @@ def _share(cdf: Int64s) -> Int32s:
     return ((cdf * SHARED) >> TOTAL_BITS).astype(np.int32)
 
 
-def _share_within(
-    cdf: Int64s, start: Int64s, end: Int64s, places: Int32s | None = None
-) -> Int32s:
+def _share_within(cdf: Int64s, start: Int64s, end: Int64s, places: Int32s | None = None) -> Int32s:
     """Scale C from [start, end] to what 16 symbols share; evenly if the mixture is empty there."""
     empty = start == end
     if empty.any():

@@ -15,14 +15,18 @@ import numpy as np
 from lmzip.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
 from lmzip.binary import Writer
 from lmzip.classical import encode_classical
-from lmzip.compression import checksum_of_samples, choose_by_sample, compress_picture
-from lmzip.image_file import ModelReference
+from lmzip.compression import (
+    checksum_of_samples,
+    choose_by_sample,
+    compress_picture,
+    refer_to,
+)
+from lmzip.cost import to_bits
 from lmzip.jobs import Coded, EncodeJob
-from lmzip.mixture import COST_BITS
 from lmzip.options import BEST, Options, candidate_codings
 from lmzip.orders import Order
 from lmzip.picture import Mode, Picture, Samples
-from lmzip.registry import FINGERPRINT_BYTES, Model
+from lmzip.registry import Model
 from lmzip.workers import Progress, run_jobs
 
 BATCH_PIXELS = 1 << 15  # in a stream
@@ -60,14 +64,17 @@ def pack_archive(
             batches, rejected = _encode_shape(images, mode, codings, options, progress)
             for members, (model, order), data, cost in batches:
                 batch = Batch(
-                    mode, height, width, _refer(model), order, cost,
+                    mode,
+                    height,
+                    width,
+                    refer_to(model),
+                    order,
+                    cost,
                     checksum_of_samples(images[members]),
                 )
                 chosen = [numbers[member] for member in members]
                 chunks.append(append_chunk(writer, data, chosen, batch))
-                metadata.update(
-                    {n: named[n][1].metadata for n in chosen if named[n][1].metadata}
-                )
+                metadata.update({n: named[n][1].metadata for n in chosen if named[n][1].metadata})
         alone += [numbers[member] for member in rejected]
     for number in sorted(alone):
         data = compress_picture(named[number][1], options)
@@ -77,10 +84,6 @@ def pack_archive(
         tuple(chunks), tuple(names) if named and len(names) == len(named) else None, metadata
     )
     return finish_archive(writer, index)
-
-
-def _refer(model: Model) -> ModelReference:
-    return ModelReference(model.name, bytes.fromhex(model.fingerprint)[:FINGERPRINT_BYTES])
 
 
 def _encode_shape(
@@ -157,9 +160,7 @@ def _encode_batches(
     return coded
 
 
-def _share_jobs(
-    batches: Sequence[tuple[list[int], Choice]], per_job: int
-) -> Iterator[list[int]]:
+def _share_jobs(batches: Sequence[tuple[list[int], Choice]], per_job: int) -> Iterator[list[int]]:
     """Put consecutive batches of one coding together, up to `per_job` images."""
     together: list[int] = []
     size = 0
@@ -184,7 +185,7 @@ def _find_cheaper_alone(
     cheaper = set()
     for (members, _), groups in zip(batches, coded, strict=True):
         for place, member in enumerate(members):
-            bits = sum(group.costs[place] for group in groups) / 2**COST_BITS
+            bits = to_bits(sum(group.costs[place] for group in groups))
             _, data = encode_classical(images[member], mode, thorough=False)
             if 8 * (len(data) + FILE_OVERHEAD) < bits:
                 cheaper.add(member)

@@ -68,6 +68,8 @@ class Picture:
                 f"mode {mode.name} needs {mode.channels} channels of {np.dtype(mode.dtype)}, "
                 f"got {samples.dtype} of shape {samples.shape}"
             )
+        if mode.dtype is np.bool_:  # Pillow's true is 255; ours is 1, like everyone else's
+            object.__setattr__(self, "samples", samples.view(np.uint8) != 0)
         if not all(1 <= side <= MAX_SIDE for side in samples.shape[:2]):
             raise InputError(f"an image has at least one pixel, got shape {samples.shape}")
 

@@ -15,7 +15,6 @@ from lmzip.errors import FingerprintError, ModelError
 from lmzip.network import IntegerNetwork, load_integer_network
 
 WEIGHTS = Path(__file__).parent / "weights"
-FINGERPRINT_BYTES = 8  # how much of a fingerprint a file carries
 
 
 @dataclass(frozen=True, eq=False)  # loaded once, so identity is equality
@@ -54,9 +53,7 @@ def list_models() -> list[ModelEntry]:
             metadata = file.metadata()
         description = json.loads(metadata["network"])
         notes = json.loads(metadata["notes"])
-        entries.append(
-            ModelEntry(description["name"], path, tuple(description["orders"]), notes)
-        )
+        entries.append(ModelEntry(description["name"], path, tuple(description["orders"]), notes))
     return entries
 
 

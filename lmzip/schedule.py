@@ -78,9 +78,7 @@ class Schedule:
 
 
 @lru_cache(maxsize=8)
-def compile_schedule(
-    order: Order, height: int, width: int, layers: tuple[Taps, ...]
-) -> Schedule:
+def compile_schedule(order: Order, height: int, width: int, layers: tuple[Taps, ...]) -> Schedule:
     """Compile an order on one shape for a network that looks through `layers`."""
     ranks = order.ranks(height, width)
     offsets = sorted({offset for taps in layers for offset in taps.offsets} - {(0, 0)})

@@ -97,10 +97,12 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            start_new_session=True,  # an interrupt at the keyboard is for us: we end the workers
         )
 
     def run(self, job: Job) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             _write_message(self._process.stdin, *job.pack())
             fields, parts = _read_message(self._process.stdout)
@@ -140,16 +142,17 @@ def main() -> None:
     while True:
         try:
             fields, parts = _read_message(source)
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         kind = JOB_KINDS[fields.pop("kind")]
         try:
             answer = kind.pack_result(kind.unpack(fields, parts).run())  # type: ignore[arg-type]
         except LmzipError as error:
             answer = {"error": type(error).__name__, "message": str(error)}, []
-        except KeyboardInterrupt:
-            return
-        _write_message(target, *answer)
+        try:
+            _write_message(target, *answer)
+        except BrokenPipeError:  # whoever asked has ended
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ class LinearPredictor(nn.Module):
     """
 
     neighbours = Kernel(3, 3, first=True)
-    _around = [0, 1, 2, 3, 5, 6, 7, 8]  # the taps of a 3x3 kernel without its centre
+    around = (0, 1, 2, 3, 5, 6, 7, 8)  # the taps of a 3x3 kernel without its centre
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -171,9 +171,9 @@ class LinearPredictor(nn.Module):
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:  # (B, C, H, W) -> (B, C, H, W)
         batch, channels, height, width = x.shape
-        patches = F.unfold(x, 3, padding=1).view(batch, channels, 9, -1)[:, :, self._around]
+        patches = F.unfold(x, 3, padding=1).view(batch, channels, 9, -1)[:, :, list(self.around)]
         mask = masks[self.neighbours]
-        visible = mask.to(x)[self._around].t()[:, None, None]  # (H W, 1, 1, 8)
+        visible = mask.to(x)[list(self.around)].t()[:, None, None]  # (H W, 1, 1, 8)
         kernels = (self.weight[visible_sets(mask)] * visible).flatten(2)  # (H W, C_out, C_in 8)
         pixels = patches.flatten(1, 2).permute(2, 1, 0).contiguous()  # (H W, C_in 8, B)
         return torch.bmm(kernels, pixels).permute(2, 1, 0).view(batch, channels, height, width)
@@ -181,7 +181,7 @@ class LinearPredictor(nn.Module):
 
 def visible_sets(mask: LocalMask) -> Tensor:
     """Return the number of each pixel's set of visible neighbours: int64 (H W)."""
-    visible = mask.matrix[LinearPredictor._around].long()
+    visible = mask.matrix[list(LinearPredictor.around)].long()
     return (visible << torch.arange(8, device=visible.device)[:, None]).sum(0)
 
 

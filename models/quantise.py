@@ -19,12 +19,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lmzip.cost import COST_BITS
 from lmzip.errors import ModelError
 from lmzip.masks import Kernel, make_mask
 from lmzip.mixture import (
     CDF_BITS,
     COEFFICIENT_BITS,
-    COST_BITS,
     MEAN_BITS,
     SCALE_BITS,
     TABLE_SIZE,
@@ -181,7 +181,8 @@ def _quantise_lmconv(
 ) -> Layer:
     """Quantise a masked layer, keeping the taps that some order can see."""
     taps, kept = _visible_taps(layer.kernel, orders)
-    assert layer.mask_weight is not None and layer.bias is not None
+    assert layer.mask_weight is not None
+    assert layer.bias is not None
     weight = _double(layer.weight.flatten(2)).transpose(0, 2, 1)[:, kept]  # (out, taps, in)
     mask_weight = _double(layer.mask_weight.flatten(1))[:, kept]
     scaled = weight * from_input * to_output[:, None, None]
@@ -226,7 +227,9 @@ def _quantise_rows(
         pending &= ~fits
         if not pending.any():
             return chosen
-    raise ModelError(f"output {int(np.flatnonzero(pending)[0])}: its weights are too large to export")
+    raise ModelError(
+        f"output {int(np.flatnonzero(pending)[0])}: its weights are too large to export"
+    )
 
 
 def _quantise_predictor(network: CompactNetwork) -> tuple[npt.NDArray[np.int16], int]:

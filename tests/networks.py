@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import oracle_streams
+import pytest
 import torch
 
+from lmzip.backend import get_backend
+from lmzip.codec import decode_images
 from lmzip.masks import Kernel
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.quantise import make_tables, quantise
@@ -78,7 +82,7 @@ def random_network(
     )
 
 
-def _shift_round(values: Ints, bits: int | Ints) -> Ints:
+def _shift_round(values: Ints, bits: int | npt.NDArray[np.integer[Any]]) -> Ints:
     return np.rint(values / 2.0**bits).astype(np.int64)
 
 
@@ -168,7 +172,7 @@ def compact_network(
         torch.manual_seed(0)
         network = CompactNetwork(config)
     for block in network.blocks:
-        torch.nn.init.normal_(block.project.weight, std=0.1, generator=generator)  # type: ignore
+        torch.nn.init.normal_(block.project.weight, std=0.1, generator=generator)
     images = torch.from_numpy(smooth_images(8, 16, 16, channels)).permute(0, 3, 1, 2)
     return quantise(network, images.contiguous(), orders, name, {})
 
@@ -184,8 +188,13 @@ def to_oracle(network: IntegerNetwork) -> oracle_streams.Network:
     """Hand a network to the oracle without a file, and so without proofs."""
 
     def convert(layer: Layer) -> oracle_streams.Layer:
-        parts = (layer.weight, layer.mask_weight, layer.bias, layer.shift)
-        return oracle_streams.Layer(*(p.tolist() for p in parts), list(layer.taps.offsets))
+        return oracle_streams.Layer(
+            layer.weight.tolist(),
+            layer.mask_weight.tolist(),
+            layer.bias.tolist(),
+            layer.shift.tolist(),
+            list(layer.taps.offsets),
+        )
 
     tables = network.tables
     return oracle_streams.Network(
@@ -210,17 +219,16 @@ def to_oracle(network: IntegerNetwork) -> oracle_streams.Network:
 def smooth_images(
     count: int, height: int, width: int, channels: int = 3, *, seed: int = 0, noise: float = 3
 ) -> Images:
-    """Draw images like photographs: slow waves, correlated channels, a little noise."""
+    """Draw images like photographs: slow waves, a little noise, channels much alike."""
     state = np.random.default_rng(seed)
     rows, columns = np.mgrid[:height, :width]
-    phases = state.uniform(0, 6, (count, 4, 1, 1))
+    phases = state.uniform(0, 6, (3, count, 1, 1))
     waves = sum(
-        np.sin(phases[:, i : i + 1] + rows * 0.05 * (i + 1) + columns * 0.07 * (3 - i))
-        for i in range(3)
+        np.sin(p + rows * 0.05 * i + columns * 0.07 * (4 - i)) for i, p in enumerate(phases, 1)
     )
-    grey = 128 + 35 * waves.transpose(0, 2, 3, 1)
+    grey = (128 + 35 * waves + state.normal(0, noise, (count, height, width)))[..., None]
     colours = grey + state.normal(0, 10, (count, 1, 1, channels))
-    return np.clip(colours + state.normal(0, noise, colours.shape), 0, 255).astype(np.uint8)
+    return np.clip(colours + state.normal(0, noise / 4, colours.shape), 0, 255).astype(np.uint8)
 
 
 def harsh_images(
@@ -242,6 +250,19 @@ def various_images(height: int, width: int, channels: int) -> Iterator[tuple[str
     ramp = np.add.outer(3 * np.arange(height), 5 * np.arange(width))[..., None]
     yield "gradient", (ramp + 40 * np.arange(channels)).astype(np.uint8)
     yield "photograph", smooth_images(1, height, width, channels)[0]
+
+
+@cache
+def typical_image(height: int, width: int) -> Images:
+    """Draw an image from `compact_network` itself, by decoding noise: it is coded like no other."""
+    words = np.random.default_rng(0).integers(1, 1 << 32, height * width, np.uint32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.codec.Decoder.finish", lambda decoder: None)  # noise does not end
+        shape = height, width, 3
+        stream = words.tobytes()
+        return decode_images(
+            compact_network(), Order("raster"), shape, [stream], [1], get_backend()
+        )[0]
 
 
 def custom_order(height: int, width: int, seed: int = 0) -> Order:

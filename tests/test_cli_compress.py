@@ -248,9 +248,7 @@ def test_stdin_and_stdout(cli):
         process = start("compress", "-", "--model", cli.model, stdin=file)
         out, err = process.communicate()
     assert (process.returncode, err[:3]) == (0, b"-  ")
-    np.testing.assert_array_equal(
-        decompress_picture(out, model=cli.model).samples, picture.samples
-    )
+    np.testing.assert_array_equal(decompress_picture(out, model=cli.model).samples, picture.samples)
     assert os.listdir() == ["a.png"]
 
 

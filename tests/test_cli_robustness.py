@@ -126,6 +126,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path, monkeypatch,
     target = tmp_path / "x"
     target.write_bytes(b"of someone else")
     if not links:
+
         def refuse(*_):
             raise OSError(1, "Operation not permitted")
 

@@ -102,7 +102,9 @@ def test_orders_are_masks_and_not_permuted_images(order: Order) -> None:
     (image,) = smooth_images(1, 12, 12)
     stream = round_trip(network, order, image[None])
     planes = image.transpose(2, 0, 1)
-    moved = [transform_grid(planes, variant).transpose(1, 2, 0) for variant in range(8)]
+    moved: list[Images] = []
+    for variant in range(8):
+        moved.append(transform_grid(planes, variant).transpose(1, 2, 0).astype(np.uint8))
     moved.append(image.reshape(-1, 3)[order.positions(12, 12)].reshape(image.shape))
     for other in moved:
         (by_raster,) = encode_images(network, Order("raster"), other[None], BACKEND)

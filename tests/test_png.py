@@ -92,8 +92,15 @@ def test_every_sequence_of_row_filters_is_undone(filters, width, step, seed):
             nearest = min((left, up, corner), key=lambda value: abs(estimate - value))
             guess = (0, left, up, (left + up) // 2, nearest)[kind]
             filtered.append((int(rows[y, x]) - guess) % 256)
-    empty = write_png(Png(np.zeros((len(filters), width, CHANNELS[colour]),
-                                   np.uint16 if depth == 16 else np.uint8), depth, colour))
+    empty = write_png(
+        Png(
+            np.zeros(
+                (len(filters), width, CHANNELS[colour]), np.uint16 if depth == 16 else np.uint8
+            ),
+            depth,
+            colour,
+        )
+    )
     data = empty.replace(_chunk_of(empty, b"IDAT"), _frame(b"IDAT", zlib.compress(bytes(filtered))))
     samples = read_png(data).samples
     stored = samples.astype(">u2") if depth == 16 else samples

@@ -11,8 +11,8 @@ from networks import ANY_ORDER, Images, smooth_images
 
 from lmzip.backend import get_backend
 from lmzip.codec import encode_images
+from lmzip.cost import COST_BITS
 from lmzip.errors import ModelError
-from lmzip.mixture import COST_BITS
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.quantise import make_tables, quantise
@@ -28,8 +28,8 @@ def make_network(config: CompactConfig = CONFIG, seed: int = 0) -> CompactNetwor
         torch.manual_seed(seed)
         network = CompactNetwork(config)
         for block in network.blocks:
-            torch.nn.init.normal_(block.project.weight, std=0.2)  # type: ignore[union-attr, arg-type]
-            torch.nn.init.normal_(block.conv.mask_weight, std=0.1)  # type: ignore[union-attr, arg-type]
+            torch.nn.init.normal_(block.project.weight, std=0.2)
+            torch.nn.init.normal_(block.conv.mask_weight, std=0.1)
         torch.nn.init.normal_(network.first.mask_weight, std=0.1)
         torch.nn.init.normal_(network.out.weight, std=0.05)
     return network
@@ -107,9 +107,9 @@ def test_channels_that_never_fire_do_no_harm() -> None:
     network = make_network()
     with torch.no_grad():
         network.first.weight[3] = 0
-        network.first.mask_weight[3] = 0  # type: ignore[index]
-        network.first.bias[3] = -1  # type: ignore[index]
-        network.blocks[0].conv.bias[2] = -100  # type: ignore[union-attr, index]
+        network.first.mask_weight[3] = 0
+        network.first.bias[3] = -1
+        network.blocks[0].conv.bias[2] = -100
     exact, rounded = measure_bpd(
         network, export(network), smooth_images(4, 24, 24, seed=9), Order("raster")
     )

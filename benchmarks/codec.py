@@ -1,0 +1,202 @@
+"""Speed of the codec on one core, where its time goes, and what a second core adds.
+
+    python benchmarks/codec.py [--model MODEL] [--image FILE] [--save DIR]
+
+Raw bytes a second to encode and decode a 500x500 photograph, split into matrix products, the rest
+of the network, mixture and coder, next to the rate at which this machine multiplies matrices; two
+workers against one on 1024x1024; an archive of 1,000 images of 32x32.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import click
+import numpy as np
+from common import (
+    Pixels,
+    Results,
+    Table,
+    common_options,
+    cut_thumbnails,
+    find_model,
+    load_photograph,
+    show_rate,
+    time_call,
+)
+from threadpoolctl import threadpool_limits
+
+import lmzip
+from lmzip import codec
+from lmzip.backend import NumpyBackend
+from lmzip.cli.models import count_multiply_adds
+from lmzip.orders import parse_order
+from lmzip.registry import Model
+
+SIDE = 500
+_ENCODER = "encode_intervals"
+PARTS = ("matrix products", "rest of the network", "mixture", "coder", "everything else")
+
+
+class Stopwatch:
+    """Sums up the time spent in wrapped functions; time in an inner one is not the outer one's."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+        self._inner = [0.0]
+
+    def wrap(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*args: Any, **options: Any) -> Any:
+            self._inner.append(0.0)
+            began = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                elapsed = time.perf_counter() - began
+                self.seconds[part] += elapsed - self._inner.pop()
+                self._inner[-1] += elapsed
+
+        return timed
+
+    def wrap_class(self, part: str, kind: type) -> type:
+        """Return a subclass whose methods are timed."""
+        names = [n for n, f in vars(kind).items() if callable(f) and n[:1] != "_"]
+        methods = {name: self.wrap(part, getattr(kind, name)) for name in [*names, "__init__"]}
+        return type(kind.__name__, (kind,), methods)
+
+
+class TimedBackend(NumpyBackend):
+    """The numpy backend, its products timed."""
+
+    def __init__(self, watch: Stopwatch) -> None:
+        for name in ("multiply", "multiply_each"):
+            setattr(self, name, watch.wrap("matrix products", getattr(self, name)))
+
+
+def profile(run: Callable[[NumpyBackend], Any]) -> tuple[float, dict[str, float]]:
+    """Run coding work once; return the seconds it took, and those of its parts."""
+    watch = Stopwatch()
+    with ExitStack() as stack:
+        for name, part in (("Pass", PARTS[1]), ("Mixture", PARTS[2]), ("Decoder", PARTS[3])):
+            replacement = watch.wrap_class(part, getattr(codec, name))
+            stack.enter_context(patch.object(codec, name, replacement))
+        encoder = watch.wrap("coder", getattr(codec, _ENCODER))
+        stack.enter_context(patch.object(codec, _ENCODER, encoder))
+        began = time.perf_counter()
+        run(TimedBackend(watch))
+        total = time.perf_counter() - began
+    watch.seconds[PARTS[4]] = total - sum(watch.seconds.values())
+    return total, watch.seconds
+
+
+def measure_sgemm(size: int = 1024) -> float:
+    """Return the multiplications and additions a second of one BLAS thread."""
+    left = np.random.default_rng(0).random((size, size), np.float32)
+    with threadpool_limits(1, "blas"):
+        return 2 * size**3 / time_call(lambda: left @ left, 1.0)
+
+
+def measure_parts(model: Model, photograph: Pixels) -> Table:
+    """Profile encoding and decoding of one photograph in raster order on one core."""
+    network, order = model.network, parse_order("raster")
+    images = photograph[None]
+    streams: list[codec.Stream] = []
+
+    def encode(backend: NumpyBackend) -> None:
+        streams[:] = codec.encode_images(network, order, images, backend)
+
+    def decode(backend: NumpyBackend) -> None:
+        data = [stream.data for stream in streams]
+        decoded = codec.decode_images(network, order, photograph.shape, data, [1], backend)
+        assert np.array_equal(decoded, images), "the photograph came back changed"
+
+    encode(NumpyBackend())  # compiles the schedule
+    pixels = photograph.shape[0] * photograph.shape[1]
+    work = 2 * count_multiply_adds(network) * pixels  # a multiplication and an addition each
+    sgemm = measure_sgemm()
+    table = Table(
+        f"{model.name}: {photograph.shape[0]}x{photograph.shape[1]} photograph, one core",
+        ["", "rate", "us a pixel", *PARTS, "products, of sgemm"],
+        note=f"{count_multiply_adds(network):,} multiply-adds a pixel; "
+        f"sgemm of 1024x1024 on one thread: {sgemm / 1e9:.1f} GFLOP/s",
+    )
+    for name, run in (("encode", encode), ("decode", decode)):
+        seconds, parts = profile(run)
+        reached = work / parts["matrix products"] / sgemm
+        table.rows.append(
+            [
+                name,
+                show_rate(photograph.nbytes, seconds),
+                f"{1e6 * seconds / pixels:.2f}",
+                *(f"{parts[part] / seconds:.0%}" for part in PARTS),
+                f"{reached:.0%}",
+            ]
+        )
+    return table
+
+
+def measure_workers(model: Model, path: Path | None, workers: int) -> Table:
+    """Compare several workers with one, on an image of four tiles."""
+    pixels = load_photograph(path, 1024, 1024)
+    table = Table("1024x1024 photograph", ["", "1 worker", f"{workers} workers", "speed-up"])
+    name = str(model.path)
+    data = lmzip.compress(pixels, model=name, threads=1)
+    for what, run in (
+        ("compress", lambda threads: lmzip.compress(pixels, model=name, threads=threads)),
+        ("decompress", lambda threads: lmzip.decompress(data, model=name, threads=threads)),
+    ):
+        seconds = []
+        for threads in (1, workers):
+            began = time.perf_counter()
+            run(threads)
+            seconds.append(time.perf_counter() - began)
+        rates = [show_rate(pixels.nbytes, s) for s in seconds]
+        table.rows.append([what, *rates, f"{seconds[0] / seconds[1]:.2f}x"])
+    return table
+
+
+def measure_archive(model: Model, path: Path | None, workers: int) -> Table:
+    """Code an archive of thumbnails, with one worker and with several."""
+    images = cut_thumbnails(path, 1000)
+    table = Table("archive of 1,000 images of 32x32", ["", "1 worker", f"{workers} workers", "bpd"])
+    name = str(model.path)
+    data = lmzip.compress_batch(images, model=name, threads=1)
+    rows: list[tuple[str, Callable[[int], Any]]] = [
+        ("compress", lambda n: lmzip.compress_batch(images, model=name, threads=n)),
+        ("decompress", lambda n: lmzip.open_archive(data, model=name, threads=n)[:]),
+    ]
+    for what, run in rows:
+        rates = []
+        for threads in (1, workers):
+            began = time.perf_counter()
+            run(threads)
+            rates.append(show_rate(images.nbytes, time.perf_counter() - began))
+        table.rows.append([what, *rates, f"{8 * len(data) / images.size:.3f}"])
+    with lmzip.open_archive(data, model=name, threads=1) as archive:
+        one = time_call(lambda: archive[500], 1.0)
+    table.note = f"one image out of the archive: {1e3 * one:.0f} ms"
+    return table
+
+
+@click.command()
+@click.option("--workers", default=2, help="Workers to compare with one.")
+@common_options
+def main(workers: int, model_name: str | None, image: Path | None, save: Path | None) -> None:
+    """Measure the codec."""
+    model = find_model(model_name)
+    results = Results("codec", "Speed of the codec", threads=workers)
+    results.tables.append(measure_parts(model, load_photograph(image, SIDE, SIDE)))
+    results.tables.append(measure_workers(model, image, workers))
+    results.tables.append(measure_archive(model, image, workers))
+    results.finish(save)
+
+
+if __name__ == "__main__":
+    main()

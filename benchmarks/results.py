@@ -1,0 +1,139 @@
+"""Writes RESULTS.md from what the scripts saved, and the README's table.
+
+    python benchmarks/codec.py --save benchmarks/results      (likewise the other scripts)
+    lmzip bench cifar10 DIR --json > benchmarks/results/cifar10.json
+    python benchmarks/lmconv.py > benchmarks/results/lmconv.txt
+    python benchmarks/results.py
+
+Reads benchmarks/results: the JSON of the scripts and of `lmzip bench`, and texts as they are.
+The README's table goes between two markers; everything else in it stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+FOLDER = Path(__file__).parent
+BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+_INTRODUCTION = (
+    "# Results\n\nWritten by `benchmarks/results.py` from what the scripts and `lmzip bench` "
+    "saved; not by hand.\nNumbers of different sections may come from different machines: each "
+    "says its own.\n"
+)
+
+
+def render_results(documents: dict[str, Any], texts: dict[str, str]) -> str:
+    """Return RESULTS.md: data sets first, then the scripts' tables."""
+    parts = [_INTRODUCTION]
+    parts += [render_bench(document) for document in documents.values() if "codecs" in document]
+    parts += [render_script(document) for document in documents.values() if "tables" in document]
+    parts += [f"## {name}\n\n```\n{text.strip()}\n```\n" for name, text in texts.items()]
+    return "\n".join(parts)
+
+
+def render_bench(document: dict[str, Any]) -> str:
+    """Return the section of one data set, all codecs and all columns."""
+    columns = (
+        "codec", "bpd", "model bpd", "overhead", "of PNG", "encode MB/s", "decode MB/s",
+        "memory MB", "threads", "exact",
+    )  # fmt: skip
+    rows = [_bench_cells(codec) for codec in document["codecs"]]
+    title = f"## {document['data']}, {document['images']:,} images"
+    return f"{title}\n\n{_table(columns, rows)}\n{_describe(document['machine'])}\n"
+
+
+def _bench_cells(codec: dict[str, Any]) -> list[str]:
+    return [
+        codec["codec"],
+        _show(codec["bpd"], ".3f"),
+        _show(codec["model_bpd"], ".3f"),
+        _show(codec["overhead"], ".1%"),
+        _show(codec["ratio_to_png"], ".3f"),
+        _show(codec["encode_rate"], ".3g", 1e-6),
+        _show(codec["decode_rate"], ".3g", 1e-6),
+        _show(codec["peak_memory"], ".0f", 1e-6),
+        str(codec["threads"]),
+        _verdict(codec),
+    ]
+
+
+def _verdict(codec: dict[str, Any]) -> str:
+    if codec["mismatches"]:
+        return f"**NO**: {len(codec['mismatches'])} changed"
+    return f"fails on {len(codec['failures'])}" if codec["failures"] else "yes"
+
+
+def render_readme(documents: dict[str, Any]) -> str:
+    """Return the README's tables: each data set, bits and speeds alone."""
+    parts = []
+    for document in documents.values():
+        if "codecs" in document:
+            rows = [[_bench_cells(codec)[i] for i in (0, 1, 5, 6)] for codec in document["codecs"]]
+            table = _table(("codec", "bpd", "encode MB/s", "decode MB/s"), rows)
+            title = f"**{document['data']}**, {document['images']:,} images"
+            parts.append(f"{title}\n\n{table}\n{_describe(document['machine'])}")
+    return "\n\n".join(parts)
+
+
+def render_script(document: dict[str, Any]) -> str:
+    """Return the section of one script."""
+    parts = [f"## {document['title']}\n"]
+    for table in document["tables"]:
+        parts.append(f"{table['title']}:\n\n{_table(table['columns'], table['rows'])}")
+        if table["note"]:
+            parts.append(f"{table['note']}\n")
+    if document["bars"]:
+        rows = [
+            [bar["what"], bar["value"], bar["bar"], "met" if bar["met"] else "**missed**"]
+            for bar in document["bars"]
+        ]
+        parts.append(_table(("bar", "reached", "wanted", ""), rows))
+    return "\n".join([*parts, f"Measured on {document['measured_on']}.\n"])
+
+
+def _describe(machine: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return (
+        f"Measured on {machine['processor']}, {machine['cores']} cores in use, "
+        f"{machine['system']}; {versions}; {machine['blas']}; {machine['date']}."
+    )
+
+
+def _show(value: float | None, form: str, scale: float = 1.0) -> str:
+    return "-" if value is None else format(value * scale, form)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *("---:" for _ in columns[1:])]
+    lines = [f"| {' | '.join(cells)} |" for cells in (columns, rule, *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def insert_between(text: str, content: str) -> str:
+    """Put content between the markers of a text; raises UsageError if they are not there."""
+    begin, end = text.find(BEGIN), text.find(END)
+    if not 0 <= begin < end:
+        raise click.UsageError(f"the README has no lines {BEGIN} and {END}")
+    return f"{text[: begin + len(BEGIN)]}\n{content}\n{text[end:]}"
+
+
+@click.command()
+@click.option("--results", default=FOLDER / "results", type=click.Path(exists=True, path_type=Path))
+@click.option("--output", default=FOLDER / "RESULTS.md", type=click.Path(path_type=Path))
+@click.option("--readme", default=FOLDER.parent / "README.md", type=click.Path(path_type=Path))
+def main(results: Path, output: Path, readme: Path) -> None:
+    """Write RESULTS.md and the README's table."""
+    documents = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
+    texts = {path.stem: path.read_text() for path in sorted(results.glob("*.txt"))}
+    output.write_text(render_results(documents, texts))
+    readme.write_text(insert_between(readme.read_text(), render_readme(documents)))
+    click.echo(f"{output} and {readme}: {len(documents)} results, {len(texts)} texts")
+
+
+if __name__ == "__main__":
+    main()
