@@ -1,4 +1,4 @@
-"""A codec that misbehaves, in a module of its own: the processes that run it import nothing else."""
+"""A codec that misbehaves, in a module of its own: who runs it imports nothing else."""
 
 from __future__ import annotations
 
