@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,7 +119,7 @@ def bench_command(
         benchmark.rows.append(row)
         report.line(format_row(benchmark, row, wide=wide))
         _report_problems(row, report)
-    report.line(describe_run(benchmark))
+    report.line(textwrap.fill(describe_run(benchmark), 79))
     if folder is not None:
         _write_report(folder, benchmark, data, codecs, report)
     if as_csv:

@@ -15,6 +15,7 @@ import numpy as np
 
 WIDTH, HEIGHT = 400, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 44  # around the plot
+_LEGEND = 16  # above the plot of a histogram
 _TEXT = 11.0  # height of the letters
 _LETTER = 0.56  # their mean width, in heights
 
@@ -90,7 +91,7 @@ def draw_histogram(series: Sequence[Series], title: str, x_title: str) -> str:
     tallest = max(int(c.max()) for c in counts)
     ceiling = round_bounds(0, tallest)[1]
     across = _Scale(low, high, _LEFT, WIDTH - _RIGHT)
-    down = _Scale(0, ceiling, HEIGHT - _BOTTOM, _TOP)
+    down = _Scale(0, ceiling, HEIGHT - _BOTTOM, _TOP + _LEGEND)
     heights = [tick for tick in ticks_between(0, ceiling) if tick == round(tick)]
     parts = _draw_axes(across, down, ticks_between(low, high), heights, x_title, "images")
     for one, count in zip(series, counts, strict=True):
@@ -104,13 +105,19 @@ def draw_histogram(series: Sequence[Series], title: str, x_title: str) -> str:
             f'<path class="area {one.kind}" d="{"".join(path)}">'
             f"<title>{escape(one.label)}</title></path>"
         )
-    for number, one in enumerate(series):
-        x, y = WIDTH - _RIGHT - 8, _TOP + 12 + 16 * number
+    return _wrap(title, parts + _draw_legend(series))
+
+
+def _draw_legend(series: Sequence[Series]) -> list[str]:
+    """Name the series in a row above the plot."""
+    parts, x = [], float(_LEFT)
+    for one in series:
         parts.append(
-            f'<g class="{one.kind}"><rect x="{x}" y="{y - 8}" width="8" height="8"/>'
-            f'<text x="{x - 6}" y="{y}" text-anchor="end">{escape(one.label)}</text></g>'
+            f'<g class="{one.kind}"><rect x="{x:.1f}" y="{_TOP - 6}" width="9" height="9"/>'
+            f'<text x="{x + 14:.1f}" y="{_TOP + 3}">{escape(one.label)}</text></g>'
         )
-    return _wrap(title, parts)
+        x += 34 + 1.1 * _LETTER * _TEXT * len(one.label)
+    return parts
 
 
 def round_bounds(low: float, high: float) -> tuple[float, float]:
@@ -194,7 +201,7 @@ def _draw_axes(
     parts = ['<g class="axes">']
     for tick in x_ticks:
         x = across(tick)
-        parts.append(f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{bottom}"/>')
+        parts.append(f'<line x1="{x:.1f}" y1="{down.end}" x2="{x:.1f}" y2="{bottom}"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="middle">{tick:g}</text>')
     for tick in y_ticks:
         y = down(tick)

@@ -88,7 +88,7 @@ def _read(data: bytes, options: Options) -> tuple[Picture, Model, Order]:
     picture = read_picture(data).picture
     if not picture.mode.groups:
         raise InputError(f"the network does not code pictures of mode {picture.mode.name}")
-    codings = candidate_codings(options)
+    codings = candidate_codings(options, picture.mode)
     if not codings:
         raise ModelError("no models are installed: give a model file with --model")
     if len(codings) > 1:  # several fit: take what the compressor takes

@@ -81,7 +81,8 @@ class NumpyBackend(Backend):
         return np.asarray(values, np.float32)
 
     def gather(self, rows: Array, indices: Indices) -> Array:
-        return np.take(rows, indices, axis=0, mode="clip").reshape(len(indices), -1)
+        width = indices.shape[1] * rows.shape[1]  # a single pixel has no taps: -1 could not tell
+        return np.take(rows, indices, axis=0, mode="clip").reshape(len(indices), width)
 
     def multiply(self, left: Array, right: Array) -> Array:
         return left @ right
@@ -139,7 +140,7 @@ class TorchBackend(Backend):
 
     def gather(self, rows: Array, indices: Indices) -> Array:
         chosen = rows.index_select(0, self._indices(indices.ravel()))
-        return chosen.view(len(indices), -1)
+        return chosen.view(len(indices), indices.shape[1] * rows.shape[1])
 
     def multiply(self, left: Array, right: Array) -> Array:
         return left @ right

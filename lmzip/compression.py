@@ -46,7 +46,7 @@ def compress_picture(
     """Return the image file of a picture."""
     options = options or Options()
     samples, mode = picture.samples, picture.mode
-    codings = candidate_codings(options) if mode.groups else []
+    codings = candidate_codings(options, mode) if mode.groups else []
     quick = None
     if not options.forced or not codings:
         small = picture.height * picture.width <= SMALL

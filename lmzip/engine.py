@@ -40,7 +40,8 @@ class _View:
     def at(self, start: int, stop: int) -> _Range:
         places, images = self._places[start:stop], self._images
         if len(images) > 1:
-            places = (places[:, None, :] + images[:, None]).reshape(-1, places.shape[1])
+            shape = len(places) * len(images), places.shape[1]
+            places = (places[:, None, :] + images[:, None]).reshape(shape)
         first, last = np.searchsorted(self._unusual, (start, stop))
         unusual = self._unusual[first:last]
         rows = (((unusual - start) * len(images))[:, None] + images).ravel()

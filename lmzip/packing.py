@@ -58,7 +58,7 @@ def pack_archive(
     metadata = {}
     for (mode, height, width), numbers in by_shape.items():
         images = np.stack([named[number][1].samples for number in numbers])
-        codings = candidate_codings(options)
+        codings = candidate_codings(options, mode)
         rejected = set(range(len(numbers)))
         if codings:
             batches, rejected = _encode_shape(images, mode, codings, options, progress)

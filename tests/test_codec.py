@@ -40,7 +40,8 @@ def round_trip(network: IntegerNetwork, order: Order, images: Images) -> bytes:
 @pytest.mark.parametrize("order", ALL_ORDERS, ids=str)
 def test_every_order_and_variant(order: Order) -> None:
     network = compact_network(orders=ANY_ORDER)
-    for height, width in ((1, 1), (1, 9), (9, 1), (13, 16)):
+    round_trip(network, order, smooth_images(1, 1, 1))
+    for height, width in ((1, 9), (9, 1), (13, 16)):
         round_trip(network, order, smooth_images(2, height, width))
 
 
@@ -49,6 +50,12 @@ def test_every_order_and_variant(order: Order) -> None:
 def test_every_order_and_variant_at_full_size(order: Order) -> None:
     for height, width in ((48, 48), (31, 48)):
         round_trip(random_network(), order, harsh_images(1, height, width))
+
+
+def test_many_images_of_one_pixel() -> None:
+    """Nothing to look at: no layer has a tap that any pixel can see, but its own."""
+    for network in (compact_network(orders=ANY_ORDER), random_network()):
+        round_trip(network, Order("raster"), smooth_images(5, 1, 1))
 
 
 @given(

@@ -59,9 +59,9 @@ def test_a_surprise_costs_bits_where_it_is(model: Model) -> None:
     before = measure_bits(calm, model, parse_order("raster")).pixels
     after = measure_bits(Picture(samples, MODES["RGB"]), model, parse_order("raster")).pixels
     change = after - before
-    assert np.unravel_index(change.argmax(), change.shape) == (10, 7)
-    assert not change[:10].any()  # nothing that comes before knows of it
-    assert not change[10, :7].any()
+    assert change[10, 7] > 8
+    assert not change.ravel()[: 10 * 24 + 7].any()  # nothing that comes before knows of it
+    assert abs(change[20:]).max() < 1  # nor does what is far away care
 
 
 def test_custom_orders_keep_the_picture_whole(
@@ -99,7 +99,7 @@ def test_the_top_is_round_and_high_enough() -> None:
     for largest in (0.0, 0.7, 7.3, 29.9, 72.0):
         top = choose_top(np.linspace(0, largest, 100)[None])
         assert max(1.0, 0.99 * largest) <= top <= max(1.0, 2 * largest)
-        assert f"{top:.1g}" == f"{top:g}" or top == 10
+        assert float(f"{top:.1g}") == top
 
 
 def test_the_drawing_shows_every_pixel(model: Model) -> None:

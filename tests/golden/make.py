@@ -1,0 +1,182 @@
+"""How the golden files were made. They decode for ever: this script never writes over one.
+
+    python tests/golden/make.py
+
+A file that is to be added gets a line in `make_files`; the script writes what is missing and lists
+the checksums of everything in checksums.json. The model is made first and kept likewise, since
+another version of torch would draw other numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+
+from networks import (  # noqa: E402
+    ANY_ORDER,
+    compact_network,
+    custom_order,
+    smooth_images,
+    write_model,
+)
+
+import lmzip  # noqa: E402
+from lmzip import classical  # noqa: E402
+from lmzip.classical import DEFLATE, PNG, RAW, WEBP  # noqa: E402
+from lmzip.compression import checksum_of_samples  # noqa: E402
+from lmzip.image_file import Chunk, ImageHeader, write_image  # noqa: E402
+from lmzip.orders import observed_first, parse_order  # noqa: E402
+from lmzip.picture import MODES, Picture, Samples  # noqa: E402
+
+MODEL = FOLDER / "golden.safetensors"
+CHECKSUMS = FOLDER / "checksums.json"
+HEIGHT, WIDTH = 12, 14
+
+
+def draw_picture(mode: str, height: int = HEIGHT, width: int = WIDTH) -> Picture:
+    """Draw a picture whose channels are alike, of any mode."""
+    kind = MODES[mode]
+    samples = smooth_images(1, height, width, kind.channels)[0].astype(np.int64)
+    if kind.bits != 8:
+        samples = samples * 257 if kind.bits == 16 else samples > 127
+    metadata = {"PLTE": bytes(range(256)) * 3} if mode == "P" else {}
+    return Picture(samples.astype(kind.dtype), kind, metadata)
+
+
+def by_network(picture: Picture, order: Any = "raster", tile: int = 512) -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.compression.TILE", tile)
+        return lmzip.compress_picture(picture, lmzip.Options(model=str(MODEL), order=order))
+
+
+def by_method(picture: Picture, method: int) -> bytes:
+    """Store a picture by one classical method, whichever would be smallest."""
+    samples, mode = picture.samples, picture.mode
+    encoders: dict[int, Callable[[], Iterable[bytes]]] = {
+        RAW: lambda: [classical._encode_raw(samples, mode)],
+        WEBP: lambda: classical._encode_webp(samples, mode, True),
+        PNG: lambda: [classical._encode_png(samples, mode, True)],
+        DEFLATE: lambda: classical._encode_deflate(samples, True),
+    }
+    *_, data = encoders[method]()
+    header = ImageHeader(mode, picture.height, picture.width, (1, 1), None, picture.metadata)
+    return write_image(header, [Chunk(method, data)], checksum_of_samples(samples))
+
+
+def with_flat_alpha() -> bytes:
+    """Let the network code the colours, and a classical method the alpha, which is constant."""
+    picture = draw_picture("RGBA", 40, 42)
+    picture.samples[..., 3] = 200
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.registry.WEIGHTS", FOLDER)
+        patch.setattr("lmzip.compression.CLOSE", 0)  # not all of it by WebP, though that is smaller
+        patch.setattr("lmzip.compression.HOPELESS", 100)
+        return lmzip.compress_picture(picture)
+
+
+def observe(height: int, width: int) -> Any:
+    """Return an order in which a hidden square comes last."""
+    hidden = np.zeros((height, width), bool)
+    hidden[3:8, 4:11] = True
+    ranks = observed_first(parse_order("s-curve").ranks(height, width), hidden)
+    return parse_order(np.argsort(ranks, axis=None))
+
+
+def make_archive() -> bytes:
+    """Pack batches of two shapes and modes, a file of 16 bits, names and metadata."""
+    named = []
+    for number, mode in enumerate(("RGB", "RGB", "LA", "L16", "RGB", "LA", "P", "RGB")):
+        size = (9, 8) if number != 4 else (5, 11)
+        kind = draw_picture(mode, *size)
+        samples = np.roll(kind.samples, number, axis=1)
+        metadata = {**kind.metadata, **({"TEXT": b"a note"} if number % 3 == 0 else {})}
+        named.append((f"folder/{number}.png", Picture(samples, kind.mode, metadata)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.packing.BATCH_PIXELS", 150)
+        return lmzip.pack_archive(named, lmzip.Options(model=str(MODEL), order="raster:flip"))
+
+
+def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Name every golden file and say how it is made."""
+    yield "rgb", lambda: by_network(draw_picture("RGB"))
+    yield "grey", lambda: by_network(draw_picture("L"))
+    yield "grey-alpha", lambda: by_network(draw_picture("LA"))
+    yield "rgba", lambda: by_network(draw_picture("RGBA"))
+    yield "cmyk", lambda: by_network(draw_picture("CMYK"))
+    yield "one-pixel", lambda: by_network(draw_picture("RGB", 1, 1))
+    yield "one-row", lambda: by_network(draw_picture("RGB", 1, 30))
+    yield "tiles", lambda: by_network(draw_picture("RGBA", 20, 23), tile=9)
+    yield "s-curve", lambda: by_network(draw_picture("RGB"), "s-curve")
+    yield "hilbert", lambda: by_network(draw_picture("RGB"), "hilbert")
+    yield "hilbert-odd", lambda: by_network(draw_picture("RGB", 13, 8), "hilbert:mirror")
+    yield (
+        "raster-transpose-rotate",
+        lambda: by_network(draw_picture("RGB"), "raster:transpose-rotate"),
+    )
+    yield "custom-order", lambda: by_network(draw_picture("RGB"), custom_order(HEIGHT, WIDTH))
+    yield "observed-first", lambda: by_network(draw_picture("RGB"), observe(HEIGHT, WIDTH))
+    yield "flat-alpha", with_flat_alpha
+    for mode in ("1", "L", "RGB", "RGBA"):
+        yield f"webp-{mode}", partial(by_method, draw_picture(mode), WEBP)
+        yield f"png-{mode}", partial(by_method, draw_picture(mode), PNG)
+    yield "png-16-bit", lambda: by_method(draw_picture("L16"), PNG)
+    yield "palette", lambda: by_method(draw_picture("P"), PNG)
+    for mode in ("1", "CMYK", "LA16", "RGBA16"):
+        yield f"raw-{mode}", partial(by_method, draw_picture(mode), RAW)
+        yield f"deflate-{mode}", partial(by_method, draw_picture(mode), DEFLATE)
+    yield "archive", make_archive
+
+
+def describe(data: bytes) -> dict[str, Any]:
+    """Return the checksums of a file and of what it decodes to."""
+    if lmzip.read_info(data).is_archive:
+        with lmzip.open_archive(data, model=MODEL) as archive:
+            pictures = archive.pictures(range(len(archive)))
+    else:
+        pictures = [lmzip.decompress_picture(data, model=MODEL)]
+    return {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "images": [
+            {
+                "mode": picture.mode.name,
+                "shape": list(picture.samples.shape),
+                "sha256": hash_of_samples(picture.samples),
+                "metadata": {tag: block.hex() for tag, block in picture.metadata.items()},
+            }
+            for picture in pictures
+        ],
+    }
+
+
+def hash_of_samples(samples: Samples) -> str:
+    """Hash samples row by row; 16-bit ones are two bytes, the low one first."""
+    little = samples.astype(samples.dtype.newbyteorder("<"))
+    return hashlib.sha256(np.ascontiguousarray(little).tobytes()).hexdigest()
+
+
+def main() -> None:
+    """Make what is missing."""
+    if not MODEL.exists():
+        write_model(compact_network(orders=ANY_ORDER, name="golden"), FOLDER)
+    checksums = json.loads(CHECKSUMS.read_text()) if CHECKSUMS.exists() else {}
+    for name, make in make_files():
+        path = FOLDER / f"{name}.lmz"
+        if not path.exists():
+            path.write_bytes(make())
+            checksums[path.name] = describe(path.read_bytes())
+    CHECKSUMS.write_text(json.dumps(checksums, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
