@@ -223,9 +223,7 @@ class _Compression:
     ) -> None:
         self._describe(name, target, picture.samples.nbytes, read_info(data), seconds)
 
-    def _describe(
-        self, name: str, target: Path, raw: int, info: Info, seconds: float
-    ) -> None:
+    def _describe(self, name: str, target: Path, raw: int, info: Info, seconds: float) -> None:
         """Print the line of a file, and add it to the totals."""
         self.count += 1
         self.raw += raw

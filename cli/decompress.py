@@ -20,9 +20,7 @@ from lmzip.picture import Picture
 from lmzip.write_pictures import SUFFIXES, check_suffix, default_suffix, write_picture
 
 
-def _parse_region(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> Region | None:
+def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None) -> Region | None:
     if value is None:
         return None
     try:

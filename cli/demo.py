@@ -109,7 +109,5 @@ def _webp_size(picture: Picture) -> int:
     if picture.mode.name not in ("L", "RGB", "RGBA"):
         return 0
     file = io.BytesIO()
-    image_from_picture(picture).save(
-        file, "WEBP", lossless=True, exact=True, quality=100, method=6
-    )
+    image_from_picture(picture).save(file, "WEBP", lossless=True, exact=True, quality=100, method=6)
     return len(file.getvalue())
