@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from lmzip.cli.machine import describe_machine
+from lmzip.cli.bench.machine import describe_machine
 from lmzip.registry import Model, list_models, load_model
 
 Pixels = npt.NDArray[np.uint8]

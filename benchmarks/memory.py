@@ -17,7 +17,7 @@ import click
 from common import Pixels, Results, Table, common_options, find_model, load_photograph, show_rate
 
 import lmzip
-from lmzip.cli.memory import MemoryMeter
+from lmzip.cli.bench.memory import MemoryMeter
 
 
 def compress(pixels: Pixels, model: str, threads: int) -> tuple[bytes, int, float]:

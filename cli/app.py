@@ -27,7 +27,7 @@ _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "verify": ("verify", "Decode files and check every checksum."),
     "models": ("models", "List the models that are installed."),
     "demo": ("demo", "Compress and restore a few photographs."),
-    "bench": ("bench", "Measure lmzip and other codecs on the same images."),
+    "bench": ("bench.command", "Measure lmzip and other codecs on the same images."),
     "inspect": ("inspect", "Show where the bits of an image go."),
     "train": ("training", "Train a network by a recipe."),
     "eval": ("training", "Measure a network's bits per dimension."),

@@ -24,12 +24,12 @@ from lmzip.compression import compress_picture
 from lmzip.decompression import decompress_picture
 from lmzip.errors import InputError
 from lmzip.info import Info, read_info
-from lmzip.metadata import file_times, strip_metadata, time_block
 from lmzip.options import AUTO, BEST, EFFORTS, Options, candidate_codings
 from lmzip.orders import parse_order
 from lmzip.packing import pack_archive
 from lmzip.picture import Picture
-from lmzip.read_pictures import LOSSY_SUFFIXES, SUFFIXES
+from lmzip.pictures.metadata import file_times, strip_metadata, time_block
+from lmzip.pictures.reading import LOSSY_SUFFIXES, SUFFIXES
 
 _SUFFIX = ".lmz"
 _NAME_WIDTH = 18

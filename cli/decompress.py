@@ -15,9 +15,9 @@ from lmzip.cli.report import Report, fit_name, format_size
 from lmzip.cli.verify import verify_source
 from lmzip.decompression import Region, decompress_picture
 from lmzip.errors import InputError
-from lmzip.metadata import file_times
 from lmzip.picture import Picture
-from lmzip.write_pictures import SUFFIXES, check_suffix, default_suffix, write_picture
+from lmzip.pictures.metadata import file_times
+from lmzip.pictures.writing import SUFFIXES, check_suffix, default_suffix, write_picture
 
 
 def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None) -> Region | None:

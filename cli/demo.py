@@ -16,11 +16,11 @@ from lmzip.compression import compress_picture
 from lmzip.decompression import decompress_picture
 from lmzip.errors import InputError
 from lmzip.info import read_info
-from lmzip.metadata import strip_metadata
 from lmzip.options import Options
 from lmzip.picture import Picture
-from lmzip.pillow_images import image_from_picture
-from lmzip.write_pictures import write_picture
+from lmzip.pictures.metadata import strip_metadata
+from lmzip.pictures.pillow_images import image_from_picture
+from lmzip.pictures.writing import write_picture
 
 _PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png")
 _HEADER = "image                  PNG     WebP    lmzip    saved    bpd  model  seconds"

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from lmzip.bitmap import BitMap, Bits, colour_bits
 from lmzip.orders import Order
 from lmzip.picture import Picture
-from lmzip.pillow_images import image_from_picture
+from lmzip.pictures.pillow_images import image_from_picture
 
 _SMALLEST, _LARGEST_ZOOM = 480, 24  # pixels of the longer side, pixels a pixel
 _MARGIN, _BAR, _TEXT = 16, 14, 13

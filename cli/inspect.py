@@ -19,7 +19,7 @@ from lmzip.image_file import MAGIC, Coding, read_image_header
 from lmzip.options import AUTO, Options, candidate_codings
 from lmzip.orders import Order
 from lmzip.picture import Picture
-from lmzip.read_pictures import read_picture
+from lmzip.pictures.reading import read_picture
 from lmzip.registry import Model, find_model
 
 _CHANNELS = {

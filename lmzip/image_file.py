@@ -25,6 +25,7 @@ _FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
 _FAMILIES = {number: family for family, number in _FAMILY_NUMBERS.items()}
 
 TILE = 512  # the largest side of a tile
+MAX_TILE_PIXELS = 1 << 26  # a decoder needs memory in proportion; custom orders make large tiles
 FINGERPRINT_BYTES = 8  # how much of a model's fingerprint a file carries
 
 
@@ -178,6 +179,10 @@ def _unpack_header(data: memoryview) -> ImageHeader:
         grid = reader.varint(), reader.varint()
         if not (0 < grid[0] <= height and 0 < grid[1] <= width):
             raise FormatError(f"a grid of {grid[0]}x{grid[1]} tiles for {height}x{width} pixels")
+        if -(-height // grid[0]) * -(-width // grid[1]) > MAX_TILE_PIXELS:
+            raise FormatError(
+                f"tiles of {height}x{width} / {grid[0]}x{grid[1]} pixels are too large"
+            )
         coding = Coding(read_model(reader), read_order(reader), reader.varint())
     return ImageHeader(mode, height, width, grid, coding, read_metadata(reader))
 

@@ -30,6 +30,7 @@ from lmzip.schedule import Taps
 Ints = npt.NDArray[np.integer[Any]]
 
 EXACT = 1 << 24  # float32 represents every integer up to here
+LARGEST_WEIGHT = (1 << 15) - 1  # weights are stored as int16
 PIXEL_MAX = 255  # a sample x enters the network as 2x - 255
 MAX_INVERSE_SCALE = 1 << 16  # keeps the mixture's products within int32
 FILE_KIND = "lmzip integer network 1"
@@ -65,6 +66,22 @@ class Layer:
             )
         if self.shift.min() < 0 or self.shift.max() > 24:
             raise ModelError(f"{name}: shifts must lie in 0..24")
+        if np.abs(self.weight.astype(np.int64)).max() > LARGEST_WEIGHT:
+            raise ModelError(f"{name}: weights must fit 16 bits")
+
+    def check_shape(self, name: str, inputs: int, outputs: int) -> None:
+        """Raise ModelError unless the tensors fit each other and the layers around."""
+        taps = len(self.taps.offsets)
+        shapes = {
+            "weight": (outputs, taps, inputs),
+            "mask_weight": (outputs, taps),
+            "bias": (outputs,),
+            "shift": (outputs,),
+        }
+        for field, shape in shapes.items():
+            actual = getattr(self, field).shape
+            if actual != shape:
+                raise ModelError(f"{name}: {field} has the shape {actual}, not {shape}")
 
 
 @dataclass(frozen=True)
@@ -113,11 +130,14 @@ class IntegerNetwork:
 
     def prove_exact(self) -> None:
         """Raise ModelError unless every sum of the engine is exact."""
+        self._check_shapes()
         predictor = np.abs(self.predictor.astype(np.int64)).sum(2).max() * PIXEL_MAX
         if predictor >= EXACT:
             raise ModelError(f"predictor: sums may reach {predictor}, not below 2^24")
         if not 0 < self.activation_max < 1 << 15 or not 0 < self.stream_max < EXACT:
             raise ModelError(f"activations up to {self.activation_max} cannot be exact")
+        if not (0 <= self.stream_bits <= 24 and 0 <= self.predictor_shift <= 24):
+            raise ModelError(f"shifts {self.stream_bits}, {self.predictor_shift} are not in 0..24")
         self.first.prove_exact("first layer", PIXEL_MAX)
         for number, (conv, project) in enumerate(self.blocks):
             conv.prove_exact(f"block {number}, convolution", self.activation_max)
@@ -129,6 +149,27 @@ class IntegerNetwork:
                 raise ModelError(f"block {number}: the stream may reach {largest}, not below 2^24")
         self.out.prove_exact("outputs", self.activation_max)
         _check_tables(self.tables)
+
+    def _check_shapes(self) -> None:
+        """Raise ModelError unless the layers fit each other and look where they may."""
+        channels, width = self.channels, len(self.first.weight)
+        if channels not in (1, 3) or self.mixtures < 1:
+            raise ModelError(f"{channels} channels and {self.mixtures} mixtures are not supported")
+        if self.predictor.shape != (256, channels, 8 * channels):
+            raise ModelError(f"predictor: the shape {self.predictor.shape} is wrong")
+        if (0, 0) in self.first.taps.offsets:
+            raise ModelError("first layer: a tap at (0, 0) would see the pixel it predicts")
+        self.first.check_shape("first layer", channels, width)
+        pointwise = [("outputs", self.out)]
+        for number, (conv, project) in enumerate(self.blocks):
+            hidden = len(conv.weight)
+            conv.check_shape(f"block {number}, convolution", width, hidden)
+            project.check_shape(f"block {number}, projection", hidden, width)
+            pointwise.append((f"block {number}, projection", project))
+        self.out.check_shape("outputs", width, self.mixtures * (1 + 2 * channels + self.couplings))
+        for name, layer in pointwise:
+            if layer.taps != POINTWISE:
+                raise ModelError(f"{name}: the only tap must be (0, 0)")
 
 
 _AROUND = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]

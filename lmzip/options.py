@@ -62,7 +62,8 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
             )
         if mode and not _covers(model, mode):
             raise InputError(
-                f"model {model.name!r} is for {model.network.channels} channels, not mode {mode.name}"
+                f"model {model.name!r} is for {model.network.channels} channels, "
+                f"not for mode {mode.name}"
             )
         return [model]
     models = [load_model(entry.path) for entry in list_models()]

@@ -8,7 +8,7 @@ How many streams are computed at once is a matter of speed alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -54,36 +54,48 @@ def pack_archive(
         else:
             alone.append(number)
 
+    report = _Steps(progress, sum(p.height * p.width for _, p in named))
     writer, chunks = start_archive(), []
-    metadata = {}
+    metadata: dict[int, Mapping[str, bytes]] = {}
     for (mode, height, width), numbers in by_shape.items():
-        images = np.stack([named[number][1].samples for number in numbers])
         codings = candidate_codings(options, mode)
-        rejected = set(range(len(numbers)))
-        if codings:
-            batches, rejected = _encode_shape(images, mode, codings, options, progress)
-            for members, (model, order), data, cost in batches:
-                batch = Batch(
-                    mode,
-                    height,
-                    width,
-                    refer_to(model),
-                    order,
-                    cost,
-                    checksum_of_samples(images[members]),
-                )
-                chosen = [numbers[member] for member in members]
-                chunks.append(append_chunk(writer, data, chosen, batch))
-                metadata.update({n: named[n][1].metadata for n in chosen if named[n][1].metadata})
+        if not codings:
+            alone += numbers
+            continue
+        images = np.stack([named[number][1].samples for number in numbers])
+        step = report.step(len(numbers) * height * width)
+        batches, rejected = _encode_shape(images, mode, codings, options, step)
+        for members, (model, order), data, cost in batches:
+            checksum = checksum_of_samples(images[members])
+            batch = Batch(mode, height, width, refer_to(model), order, cost, checksum)
+            chosen = [numbers[member] for member in members]
+            chunks.append(append_chunk(writer, data, chosen, batch))
+            metadata.update({n: named[n][1].metadata for n in chosen if named[n][1].metadata})
         alone += [numbers[member] for member in rejected]
     for number in sorted(alone):
-        data = compress_picture(named[number][1], options)
+        picture = named[number][1]
+        data = compress_picture(picture, options, report.step(picture.height * picture.width))
         chunks.append(append_chunk(writer, data, [number], None))
-    names = [name for name, _ in named if name is not None]
-    index = Index(
-        tuple(chunks), tuple(names) if named and len(names) == len(named) else None, metadata
-    )
-    return finish_archive(writer, index)
+    names = tuple(name for name, _ in named if name is not None)
+    all_named = bool(named) and len(names) == len(named)
+    return finish_archive(writer, Index(tuple(chunks), names if all_named else None, metadata))
+
+
+class _Steps:
+    """Makes one account of progress out of those of several steps."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+
+    def step(self, pixels: int) -> Progress | None:
+        """Return what a step of so many pixels reports to; what comes before it counts as done."""
+        progress, before = self._progress, self._before
+        self._before += pixels
+        if progress is None:
+            return None
+        return lambda done, total: progress(
+            min(before + pixels * done // total, self._total), self._total
+        )
 
 
 def _encode_shape(

@@ -18,7 +18,7 @@ from lmzip.decompression import decompress_picture
 from lmzip.errors import DamagedError, LmzipError
 from lmzip.image_file import IMAGE, MAGIC, ImageHeader, read_image_header
 from lmzip.options import Options
-from lmzip.pillow_images import image_from_picture, info_from_metadata, picture_from_image
+from lmzip.pictures.pillow_images import image_from_picture, info_from_metadata, picture_from_image
 
 _FORMAT = "LMZ"
 _FIRST_READ = 1 << 12  # bytes that hold most headers

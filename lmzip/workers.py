@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any
 
@@ -117,7 +118,8 @@ class _Worker:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(OSError):  # a message may be left in it that nobody will read
+                    pipe.close()
 
 
 def _write_message(pipe: IO[bytes], fields: dict[str, Any], parts: Sequence[bytes]) -> None:
@@ -133,7 +135,11 @@ def _read_message(pipe: IO[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     if not line:
         raise EOFError("the other process is gone")
     fields = json.loads(line)
-    return fields, [pipe.read(size) for size in fields.pop("sizes")]
+    sizes = fields.pop("sizes")
+    parts = [pipe.read(size) for size in sizes]
+    if [len(part) for part in parts] != sizes:
+        raise EOFError("the other process ended in the middle of a message")
+    return fields, parts
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ from lmzip.models.compact import (
 )
 from lmzip.models.lmconv import LMConv, MaskSet
 from lmzip.models.mixture import to_unit
-from lmzip.network import EXACT, PIXEL_MAX, POINTWISE, IntegerNetwork, Layer
+from lmzip.network import EXACT, LARGEST_WEIGHT, PIXEL_MAX, POINTWISE, IntegerNetwork, Layer
 from lmzip.orders import Order, expand_orders
 from lmzip.schedule import Taps
 
@@ -49,7 +49,6 @@ ACTIVATION_BITS = 10  # measured: 8 bits lose 0.0054 bpd, 10 bits 0.0007, 12 bit
 STREAM_BITS = 2  # the residual stream is this much finer, since it is rounded once per block
 STREAM_HEADROOM = 4  # bits that the stream may exceed an activation's usual range by
 PERCENTILE = 0.9999
-LARGEST_WEIGHT = (1 << 15) - 1  # weights are stored as int16
 
 LOGIT_UNIT = 64  # logits are in units of 1/64 bit
 LOG_SCALE_UNIT = 64  # log-scales are in units of 1/64 nat

@@ -12,7 +12,7 @@ import pytest
 
 from lmzip.cli.app import run
 from lmzip.picture import MODES, Picture
-from lmzip.write_pictures import write_picture
+from lmzip.pictures.writing import write_picture
 
 # -P: a folder on the path could hide the package that is tested.
 COMMAND = [sys.executable, "-P", "-c", "from lmzip.cli import main; main()"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lmzip.cli.peers import Peer
+from lmzip.cli.bench.peers import Peer
 from lmzip.picture import Mode, Picture, Samples
 
 

@@ -17,11 +17,11 @@ from networks import smooth_images
 from odd_peer import OddPeer
 
 import lmzip
-from lmzip.cli.codecs import Choice, LmzipArchive, LmzipFiles
-from lmzip.cli.datasets import ArraySet, FolderSet, NpySet, open_set
-from lmzip.cli.measure import describe_difference, measure_codec
-from lmzip.cli.memory import MemoryMeter
-from lmzip.cli.peers import PEERS
+from lmzip.cli.bench.codecs import Choice, LmzipArchive, LmzipFiles
+from lmzip.cli.bench.datasets import ArraySet, FolderSet, NpySet, open_set
+from lmzip.cli.bench.measure import describe_difference, measure_codec
+from lmzip.cli.bench.memory import MemoryMeter
+from lmzip.cli.bench.peers import PEERS
 from lmzip.errors import InputError
 from lmzip.picture import Picture
 

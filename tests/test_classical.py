@@ -169,7 +169,9 @@ def test_unknown_methods_are_named(method: int) -> None:
         decode_classical(method, b"abc", MODES["L"], 1, 3)
 
 
-@pytest.mark.parametrize(("method", "name"), [(m, n) for m in UNSUPPORTED for n in UNSUPPORTED[m]])
+@pytest.mark.parametrize(
+    ("method", "name"), [(m, n) for m in UNSUPPORTED for n in sorted(UNSUPPORTED[m])]
+)
 def test_modes_that_a_method_does_not_cover_are_refused(method: int, name: str) -> None:
     rgba = draw_samples(MODES["RGBA"], 4, 4)
     (data, *_) = ENCODERS[method](rgba, MODES["RGBA"])

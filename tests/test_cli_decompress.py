@@ -12,8 +12,8 @@ import lmzip
 from lmzip.cli.report import format_size
 from lmzip.options import Options
 from lmzip.picture import MODES
-from lmzip.read_pictures import read_picture
-from lmzip.write_pictures import SUFFIXES
+from lmzip.pictures.reading import read_picture
+from lmzip.pictures.writing import SUFFIXES
 
 
 def read(path):

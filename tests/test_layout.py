@@ -111,7 +111,9 @@ def test_one_module_knows_constriction() -> None:
 
 def test_importing_lmzip_loads_the_codec_alone() -> None:
     loaded = json.loads(
-        run_python("import json, sys, lmzip; print(json.dumps(sorted(sys.modules)))")
+        run_python(
+            "import json, sys, lmzip; lmzip.compress; print(json.dumps(sorted(sys.modules)))"
+        )
     )
     assert "lmzip.orders" in loaded
     for package in ("torch", "lmzip.models", "lmzip.cli"):

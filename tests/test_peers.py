@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli_runner import make_picture
 
-from lmzip.cli.peers import (
+from lmzip.cli.bench.peers import (
     PEERS,
     CommandPeer,
     ImagecodecsPeer,

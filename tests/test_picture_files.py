@@ -9,11 +9,11 @@ import tifffile
 from PIL import Image, PngImagePlugin
 
 from lmzip.errors import InputError
-from lmzip.metadata import ESSENTIAL, file_times, split_chunks, strip_metadata, time_block
 from lmzip.picture import MODES, Picture
-from lmzip.png import GREY, RGB, Png, write_png
-from lmzip.read_pictures import read_picture
-from lmzip.write_pictures import SUFFIXES, default_suffix, to_true_colour, write_picture
+from lmzip.pictures.metadata import ESSENTIAL, file_times, split_chunks, strip_metadata, time_block
+from lmzip.pictures.png import GREY, RGB, Png, write_png
+from lmzip.pictures.reading import read_picture
+from lmzip.pictures.writing import SUFFIXES, default_suffix, to_true_colour, write_picture
 
 PALETTE = bytes(np.random.default_rng(5).integers(0, 256, 3 * 200, dtype=np.uint8))
 ICC = b"a profile " * 20

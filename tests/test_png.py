@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmzip.errors import InputError
-from lmzip.png import GREY, GREY_ALPHA, PALETTE, RGB, RGB_ALPHA, Png, read_png, write_png
-from lmzip.read_pictures import read_picture
-from lmzip.write_pictures import write_picture
+from lmzip.pictures.png import GREY, GREY_ALPHA, PALETTE, RGB, RGB_ALPHA, Png, read_png, write_png
+from lmzip.pictures.reading import read_picture
+from lmzip.pictures.writing import write_picture
 
 KINDS = [
     *((GREY, depth) for depth in (1, 2, 4, 8, 16)),

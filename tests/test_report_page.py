@@ -17,7 +17,7 @@ from cli_runner import Cli, make_picture
 from networks import smooth_images
 from PIL import Image
 
-from lmzip.cli.charts import (
+from lmzip.cli.bench.charts import (
     HEIGHT,
     WIDTH,
     Point,
@@ -28,12 +28,12 @@ from lmzip.cli.charts import (
     round_bounds,
     ticks_between,
 )
+from lmzip.cli.bench.examples import Example, Examples, find_reference
+from lmzip.cli.bench.machine import describe_machine
+from lmzip.cli.bench.measure import ARCHIVE, FILES, Measurement, Problem
+from lmzip.cli.bench.page import render_page
+from lmzip.cli.bench.table import Benchmark
 from lmzip.cli.drawing import make_thumbnail, to_png
-from lmzip.cli.examples import Example, Examples, find_reference
-from lmzip.cli.machine import describe_machine
-from lmzip.cli.measure import ARCHIVE, FILES, Measurement, Problem
-from lmzip.cli.page import render_page
-from lmzip.cli.table import Benchmark
 
 IMAGES = 40
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

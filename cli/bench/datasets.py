@@ -17,8 +17,8 @@ import numpy.typing as npt
 from lmzip.errors import InputError
 from lmzip.models.readers import CIFAR10_NAMES, DataError, read_cifar10, read_mnist
 from lmzip.picture import MODES, Picture, mode_of
-from lmzip.read_pictures import LOSSY_SUFFIXES, SUFFIXES, read_picture
-from lmzip.write_pictures import to_true_colour
+from lmzip.pictures.reading import LOSSY_SUFFIXES, SUFFIXES, read_picture
+from lmzip.pictures.writing import to_true_colour
 
 KINDS = ("cifar10", "mnist", "images", "npy")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lmzip.cli.machine import Machine
-from lmzip.cli.measure import Measurement
+from lmzip.cli.bench.machine import Machine
+from lmzip.cli.bench.measure import Measurement
 from lmzip.cli.report import shorten
 
 PNG = "PNG"

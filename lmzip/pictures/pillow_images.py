@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from lmzip.errors import InputError
-from lmzip.metadata import dpi_from_phys, exif_block, phys_from_dpi
 from lmzip.picture import MODES, Mode, Picture
+from lmzip.pictures.metadata import dpi_from_phys, exif_block, phys_from_dpi
 
 _SAME_MODES = ("1", "L", "LA", "RGB", "RGBA", "P", "CMYK")  # the same name in Pillow
 _GREY16 = ("I;16", "I;16L", "I;16B", "I;16N")

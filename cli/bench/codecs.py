@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from lmzip.archive import Archive
-from lmzip.cli.peers import Peer
+from lmzip.cli.bench.peers import Peer
 from lmzip.compression import compress_picture
 from lmzip.decompression import decompress_picture
 from lmzip.info import read_info

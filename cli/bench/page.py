@@ -14,12 +14,12 @@ import numpy as np
 from PIL import Image
 
 from lmzip.bitmap import colour_bits
-from lmzip.cli.charts import Point, Series, draw_histogram, draw_scatter
+from lmzip.cli.bench.charts import Point, Series, draw_histogram, draw_scatter
+from lmzip.cli.bench.examples import Example, Examples, find_reference, find_subject
+from lmzip.cli.bench.measure import Measurement
+from lmzip.cli.bench.style import STYLE
+from lmzip.cli.bench.table import COLUMNS, PNG, Benchmark
 from lmzip.cli.drawing import to_png
-from lmzip.cli.examples import Example, Examples, find_reference, find_subject
-from lmzip.cli.measure import Measurement
-from lmzip.cli.style import STYLE
-from lmzip.cli.table import COLUMNS, PNG, Benchmark
 
 _HEADINGS = {  # of the page's table; the terminal has less room
     "model": "model bpd",

@@ -9,15 +9,12 @@ from pathlib import Path
 
 import click
 
-from lmzip.cli.codecs import Choice, Codec, LmzipArchive, LmzipFiles
-from lmzip.cli.datasets import KINDS, DataSet, FolderSet, open_set
-from lmzip.cli.files import write_file
-from lmzip.cli.machine import describe_machine
-from lmzip.cli.measure import Measurement, measure_codec
-from lmzip.cli.options import common_options
-from lmzip.cli.peers import PEERS, CommandPeer, Peer, choose_peers, is_installed
-from lmzip.cli.report import DAMAGED, FAILED, Report
-from lmzip.cli.table import (
+from lmzip.cli.bench.codecs import Choice, Codec, LmzipArchive, LmzipFiles
+from lmzip.cli.bench.datasets import KINDS, DataSet, FolderSet, open_set
+from lmzip.cli.bench.machine import describe_machine
+from lmzip.cli.bench.measure import Measurement, measure_codec
+from lmzip.cli.bench.peers import PEERS, CommandPeer, Peer, choose_peers, is_installed
+from lmzip.cli.bench.table import (
     Benchmark,
     describe_run,
     format_header,
@@ -25,6 +22,9 @@ from lmzip.cli.table import (
     to_csv,
     to_json,
 )
+from lmzip.cli.files import write_file
+from lmzip.cli.options import common_options
+from lmzip.cli.report import DAMAGED, FAILED, Report
 from lmzip.errors import InputError
 from lmzip.options import AUTO, EFFORTS, candidate_codings
 from lmzip.packing import BATCH_PIXELS
@@ -214,8 +214,8 @@ def _write_report(
     folder: Path, benchmark: Benchmark, data: DataSet, codecs: list[Codec], report: Report
 ) -> None:
     """Write the page and the numbers behind it."""
-    from lmzip.cli.examples import choose_examples
-    from lmzip.cli.page import render_page
+    from lmzip.cli.bench.examples import choose_examples
+    from lmzip.cli.bench.page import render_page
 
     with report.progress("bit maps") as progress:
         examples = choose_examples(benchmark, data, codecs, progress)

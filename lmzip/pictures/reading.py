@@ -2,7 +2,7 @@
 
 Invariant: the samples are those that the file holds, colours under transparent pixels included, and
 so is the mode. A file whose samples would have to be changed is refused. PNG and PNM have readers
-of their own (`lmzip.png`, `lmzip.pnm`), everything else is Pillow's.
+of their own (`lmzip.pictures.png`, `lmzip.pictures.pnm`), everything else is Pillow's.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from lmzip import png, pnm
 from lmzip.errors import InputError
-from lmzip.metadata import exif_block, metadata_from_chunks
 from lmzip.picture import MODES, Picture
-from lmzip.pillow_images import picture_from_image
+from lmzip.pictures import png, pnm
+from lmzip.pictures.metadata import exif_block, metadata_from_chunks
+from lmzip.pictures.pillow_images import picture_from_image
 
 SUFFIXES = (
     ".png", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif", ".qoi"

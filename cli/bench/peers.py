@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image, features
 
-from lmzip.cli.datasets import simplify
+from lmzip.cli.bench.datasets import simplify
 from lmzip.errors import InputError, LmzipError
 from lmzip.picture import Mode, Picture, Samples
-from lmzip.read_pictures import read_picture
-from lmzip.write_pictures import to_true_colour, write_picture
+from lmzip.pictures.reading import read_picture
+from lmzip.pictures.writing import to_true_colour, write_picture
 
 _PLACEHOLDER = re.compile(r"\{(input|output)(?::(\w+))?\}")
 _PILLOW_MODES = ("L", "LA", "RGB", "RGBA", "L16")

@@ -22,10 +22,10 @@ from multiprocessing.process import BaseProcess
 
 import numpy as np
 
-from lmzip.cli.codecs import Codec, LmzipArchive, LmzipFiles, count_model_bits
-from lmzip.cli.datasets import DataSet
-from lmzip.cli.memory import MemoryMeter
-from lmzip.cli.peers import CommandPeer, Peer
+from lmzip.cli.bench.codecs import Codec, LmzipArchive, LmzipFiles, count_model_bits
+from lmzip.cli.bench.datasets import DataSet
+from lmzip.cli.bench.memory import MemoryMeter
+from lmzip.cli.bench.peers import CommandPeer, Peer
 from lmzip.picture import Picture, Samples
 
 FILES, ARCHIVE = "files", "archive"

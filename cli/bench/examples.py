@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from lmzip.binary import Reader
 from lmzip.bitmap import Bits, choose_top, measure_bits
-from lmzip.cli.codecs import Codec, LmzipFiles
-from lmzip.cli.datasets import DataSet
+from lmzip.cli.bench.codecs import Codec, LmzipFiles
+from lmzip.cli.bench.datasets import DataSet
+from lmzip.cli.bench.measure import Measurement, Progress
+from lmzip.cli.bench.table import Benchmark
 from lmzip.cli.drawing import make_thumbnail, shrink_bits, to_png
-from lmzip.cli.measure import Measurement, Progress
-from lmzip.cli.table import Benchmark
 from lmzip.image_file import read_image_header
 from lmzip.picture import Picture
 from lmzip.registry import find_model

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, TiffImagePlugin
 
-from lmzip import png, pnm
 from lmzip.errors import InputError
-from lmzip.metadata import ESSENTIAL, chunks_from_metadata, dpi_from_phys
 from lmzip.picture import MODES, Picture
-from lmzip.pillow_images import image_from_picture
+from lmzip.pictures import png, pnm
+from lmzip.pictures.metadata import ESSENTIAL, chunks_from_metadata, dpi_from_phys
+from lmzip.pictures.pillow_images import image_from_picture
 
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
 _WEBP_SIDE = 16383

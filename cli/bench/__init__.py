@@ -1,0 +1,1 @@
+"""`lmzip bench`: lmzip and its peers on the same images in the same run."""
