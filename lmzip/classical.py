@@ -14,7 +14,7 @@ import io
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,14 +43,18 @@ _WEBP_MODES = {"1": "RGB", "L": "RGB", "P": "RGB", "RGB": "RGB", "LA": "RGBA", "
 def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[int, bytes]:
     """Return the method and the bytes of the smallest classical encoding of samples (H, W, C).
 
-    `thorough` takes the strongest settings; otherwise each encoder runs once, quickly.
+    `thorough` tries everything with the strongest settings. Otherwise one quick WebP, and plain
+    deflate for what repeats itself, tell how small a picture can become.
     """
+    webp = mode.name in _WEBP_MODES and max(samples.shape) <= _WEBP_MAX_SIDE
     candidates = [(RAW, _encode_raw(samples, mode))]
-    candidates += [(DEFLATE, data) for data in _encode_deflate(samples, thorough)]
-    if mode.name in _PNG_MODES:
-        candidates.append((PNG, _encode_png(samples, mode, thorough)))
-    if mode.name in _WEBP_MODES and max(samples.shape) <= _WEBP_MAX_SIDE:
+    if webp:
         candidates += [(WEBP, data) for data in _encode_webp(samples, mode, thorough)]
+    predictors = [0] if webp and not thorough else list(_PREDICTOR_AXES)
+    level = 9 if thorough else 6
+    candidates += [(DEFLATE, data) for data in _encode_deflate(samples, predictors, level)]
+    if mode.name in _PNG_MODES and (thorough or not webp):
+        candidates.append((PNG, _encode_png(samples, mode, thorough)))
     return min(candidates, key=lambda candidate: len(candidate[1]))
 
 
@@ -85,15 +89,14 @@ def _decode_raw(data: bytes, mode: Mode, height: int, width: int) -> Samples:
 _PREDICTOR_AXES: dict[int, tuple[int, ...]] = {0: (), 1: (1,), 2: (0,), 3: (0, 1)}
 
 
-def _encode_deflate(samples: Samples, thorough: bool) -> Iterator[bytes]:
+def _encode_deflate(samples: Samples, predictors: Sequence[int], level: int) -> Iterator[bytes]:
     values = samples.astype(np.uint8) if samples.dtype == np.bool_ else samples
-    for number, axes in _PREDICTOR_AXES.items():
+    for number in predictors:
         if number and samples.dtype == np.bool_:
             continue
         residual: npt.NDArray[Any] = values
-        for axis in axes:
+        for axis in _PREDICTOR_AXES[number]:
             residual = np.diff(residual, axis=axis, prepend=values.dtype.type(0))
-        level = 9 if thorough else 6
         yield bytes([number]) + zlib.compress(_to_planes(residual, samples.dtype), level)
 
 

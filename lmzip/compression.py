@@ -40,6 +40,8 @@ HOPELESS = 1.5  # a network that takes this many times the quick classical size 
 # Trying hard, classical encoders save a few per cent of a photograph, and up to half of a drawing.
 # So they are tried hard if the quick attempt comes this close to the network:
 CLOSE, CLOSE_DRAWING = 1.08, 2.5
+# Of a tile, a classical encoding is tried where it is likely: in flat ones, and in noise.
+FLAT, NOISY = 1.5, 7.0  # bits per sample
 DRAWING = 2.0  # bits per sample below which a picture is taken for a drawing
 
 _PLANE = {1: MODES["L"], 3: MODES["RGB"]}
@@ -104,8 +106,9 @@ def _choose_coding(
     if not codings or (len(codings) == 1 and quick is None):
         return codings[0] if codings else None
     whole = picture.samples[..., picture.mode.groups[0]]
-    # A custom order fits the whole picture only; "best" chooses an order for it as a whole.
-    bound = options.order == BEST or codings[0][1].permutation is not None
+    # A custom order fits the whole picture only; the best one is that of all of a small picture.
+    small = picture.height * picture.width <= TILE * TILE
+    bound = (options.order == BEST and small) or codings[0][1].permutation is not None
     crops = whole[None] if bound else _sample(whole)
     coding, cost = choose_by_sample(crops, codings, options)
     if quick is not None and not bound:
@@ -178,7 +181,8 @@ def _encode_tiles(
 def _smaller(plane: Samples, coded: Coded, options: Options) -> tuple[Chunk, int]:
     """Return the network's chunk of a tile or a smaller classical one, and its cost."""
     chunk, cost = Chunk(NETWORK, coded.data), coded.cost
-    if not options.forced:
+    bits = 8 * _size(chunk) / plane.size
+    if not options.forced and not FLAT < bits < NOISY:
         classical = Chunk(*encode_classical(plane, _PLANE[plane.shape[2]], thorough=False))
         if _size(classical) < _size(chunk):
             return classical, cost_of_bytes(_size(classical))

@@ -134,6 +134,10 @@ def run_python(program: str) -> str:
 def test_folders_are_mapped_below_one_package() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     setuptools = settings["tool"]["setuptools"]
-    assert set(setuptools["packages"]) == set(FOLDERS.values())
+    found = set()
+    for folder, package in FOLDERS.items():
+        for marker in (ROOT / folder).rglob("__init__.py"):
+            found.add(".".join([package, *marker.parent.relative_to(ROOT / folder).parts]))
+    assert set(setuptools["packages"]) == found  # none forgotten: it would not be installed
     expected = {package: folder for folder, package in FOLDERS.items() if folder != package}
     assert setuptools["package-dir"] == expected
