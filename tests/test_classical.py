@@ -36,7 +36,7 @@ ENCODERS: dict[int, Encoder] = {
     RAW: lambda samples, mode: [classical._encode_raw(samples, mode)],
     WEBP: lambda samples, mode: list(classical._encode_webp(samples, mode, True)),
     PNG: lambda samples, mode: [classical._encode_png(samples, mode, True)],
-    DEFLATE: lambda samples, mode: list(classical._encode_deflate(samples, True)),
+    DEFLATE: lambda samples, mode: list(classical._encode_deflate(samples, [0, 1, 2, 3], 9)),
 }
 UNSUPPORTED = {
     WEBP: {"CMYK", "L16", "LA16", "RGB16", "RGBA16"},
