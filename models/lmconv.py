@@ -115,7 +115,7 @@ class LMConv(nn.Module):
 
 def convolve_listing(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
     """Extract patches, mask them, multiply: Algorithm 1 as it stands."""
-    patches = _extract_patches(x, mask)
+    patches = extract_patches(x, mask)
     return (weight.flatten(1) @ patches).view(x.shape[0], -1, *x.shape[2:])
 
 
@@ -141,7 +141,7 @@ class _EfficientConvolution(torch.autograd.Function):
                 patches = _mask_patches((weight.flatten(1).t() @ gradient)[None], ctx.mask)
                 x_gradient[i : i + 1] = F.fold(patches, x.shape[2:], **_window(ctx.mask.kernel))
             if weight_gradient is not None:
-                patches = _extract_patches(x[i : i + 1], ctx.mask)
+                patches = extract_patches(x[i : i + 1], ctx.mask)
                 weight_gradient += (gradient @ patches[0].t()).view(weight.shape)
         return x_gradient, weight_gradient, None
 
@@ -171,7 +171,7 @@ FORMS: dict[str, Callable[[Tensor, Tensor, LocalMask], Tensor]] = {
 }
 
 
-def _extract_patches(x: Tensor, mask: LocalMask) -> Tensor:
+def extract_patches(x: Tensor, mask: LocalMask) -> Tensor:
     """Return the masked patches of im2col, (B, C_in k1 k2, H W)."""
     return _mask_patches(F.unfold(x, **_window(mask.kernel)), mask)
 
