@@ -1,7 +1,7 @@
 """Workers: run jobs on several cores.
 
 Python threads would spend their time waiting for each other between small matrix products, so a
-worker is a process of its own, `python -m lmzip.workers`, that reads jobs from its standard input
+worker is a process of its own that runs `main` below: it reads jobs from its standard input
 and writes results to its standard output. Starting it does not import the caller's main module,
 so a plain script can use several cores. Messages are a JSON line and as many bytes as it says.
 """
@@ -24,6 +24,8 @@ from lmzip.jobs import JOB_KINDS, Job
 
 # A process costs some 0.4 s to start: below this many pixels a job's own process is quicker.
 WORTH_A_WORKER = 1 << 16
+
+_START = "import sys; sys.path += sys.argv[1:]; from lmzip.workers import main; main()"
 
 Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
@@ -92,12 +94,12 @@ class _Worker:
     """A worker process; runs one job at a time."""
 
     def __init__(self) -> None:
-        # -P keeps the current folder off the path: it may hold a module called like one of ours.
+        # The caller's paths go last: a script's folder may hold a module with a standard name.
+        # -P keeps the current folder off the path for the same reason.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "lmzip.workers"],
+            [sys.executable, "-P", "-c", _START, *filter(None, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,  # an interrupt at the keyboard is for us: we end the workers
         )
 
@@ -160,6 +162,3 @@ def main() -> None:
         except BrokenPipeError:  # whoever asked has ended
             os._exit(1)
 
-
-if __name__ == "__main__":
-    main()
