@@ -82,7 +82,7 @@ class NumpyBackend(Backend):
 
     def gather(self, rows: Array, indices: Indices) -> Array:
         width = indices.shape[1] * rows.shape[1]  # a single pixel has no taps: -1 could not tell
-        return np.take(rows, indices, axis=0, mode="clip").reshape(len(indices), width)
+        return rows.take(indices, axis=0, mode="clip").reshape(len(indices), width)
 
     def multiply(self, left: Array, right: Array) -> Array:
         return left @ right
@@ -97,21 +97,18 @@ class NumpyBackend(Backend):
         values[where] = rows
 
     def round_clip(self, values: Array, low: int, high: int) -> None:
+        # With bounds of the array's own type, clip is far faster than maximum and minimum.
         np.rint(values, out=values)
-        np.maximum(values, low, out=values)
-        np.minimum(values, high, out=values)
+        np.clip(values, np.float32(low), np.float32(high), out=values)
 
     def add_rounded(self, stream: Array, change: Array, limit: int) -> None:
         np.rint(change, out=change)
         stream += change
-        np.maximum(stream, -limit, out=stream)
-        np.minimum(stream, limit, out=stream)
+        np.clip(stream, np.float32(-limit), np.float32(limit), out=stream)
 
     def activate(self, stream: Array, bits: int, high: int) -> Array:
         if bits == 0:  # the stream holds integers: nothing to round
-            values = np.maximum(stream, 0)
-            np.minimum(values, high, out=values)
-            return values
+            return np.clip(stream, np.float32(0), np.float32(high))
         values = stream * np.float32(2.0**-bits)
         self.round_clip(values, 0, high)
         return values

@@ -94,7 +94,7 @@ class Mixture:
             rounded = coefficient * residual + (1 << (COEFFICIENT_BITS - 1))
             means = means + (rounded >> COEFFICIENT_BITS)
         if channel:  # the first channel's means come clipped
-            means = np.maximum(np.minimum(means, MEAN_RANGE[1]), MEAN_RANGE[0])
+            means = np.clip(means, np.int32(MEAN_RANGE[0]), np.int32(MEAN_RANGE[1]))
         self._inverse_scales = np.take(
             self._tables.inverse_scale, self._parameters.log_scales[channel], mode="clip"
         )
@@ -108,7 +108,7 @@ class Mixture:
         entry = place * self._inverse_scales
         entry -= self._zero
         entry >>= SCALE_BITS
-        return np.take(self._tables.logistic, entry, mode="clip")
+        return self._tables.logistic.take(entry, mode="clip")
 
     def _cdf(self, boundaries: Int32s) -> Int64s:
         """Return C at boundaries strictly inside 0..256: (J, n), at most 2^31."""
@@ -120,7 +120,8 @@ class Mixture:
         """Return the frequencies, less one, of the high nibble: (16, n)."""
         inner = np.arange(NIBBLES, LEVELS, NIBBLES, dtype=np.int32)[:, None]
         self._high = _with_ends(self._cdf(inner), 0, 1 << TOTAL_BITS)
-        return np.diff(_share(self._high), axis=0)
+        shares = _share(self._high)
+        return shares[1:] - shares[:-1]
 
     def low_frequencies(self, high: Int32s) -> Int32s:
         """Return the frequencies, less one, of the low nibble, given the high one (n,): (16, n)."""
@@ -128,7 +129,8 @@ class Mixture:
         start, end = self._high[high, index], self._high[high + 1, index]
         inner = NIBBLES * high + np.arange(1, NIBBLES, dtype=np.int32)[:, None]
         cdf = _with_ends(self._cdf(inner), start, end)
-        return np.diff(_share_within(cdf, start, end), axis=0)
+        shares = _share_within(cdf, start, end)
+        return shares[1:] - shares[:-1]
 
     def intervals(self, samples: Int32s) -> tuple[Int32s, Int32s, Int64s]:
         """Return what the encoder needs of samples (n,), and what they cost.

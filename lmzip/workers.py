@@ -161,4 +161,3 @@ def main() -> None:
             _write_message(target, *answer)
         except BrokenPipeError:  # whoever asked has ended
             os._exit(1)
-
