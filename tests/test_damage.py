@@ -50,14 +50,15 @@ def files(folder: Path) -> dict[str, bytes]:
     picture = Picture(image, MODES["RGB"], {"EXIF": bytes(30), "TEXT": b"hello"})
     options = lmzip.Options(model=str(model), order=custom_order(9, 12))
     contents = dict(various_images(9, 12, 3))
-    return {
-        "tiled": tiled,
-        "custom": lmzip.compress_picture(picture, options),
-        "raw": lmzip.compress(contents["noise"]),
-        "webp": lmzip.compress(contents["constant"]),
-        "deflate": lmzip.compress(contents["photograph"].astype(np.uint16) * 257),
-        "png": lmzip.compress(smooth_images(1, 40, 50, 1)[0].astype(np.uint16) * 200),
-    }
+    with pytest.MonkeyPatch.context() as patch:  # no networks: classical methods
+        patch.setattr("lmzip.registry.WEIGHTS", folder / "none")
+        classical = {
+            "raw": lmzip.compress(contents["noise"]),
+            "webp": lmzip.compress(contents["constant"]),
+            "deflate": lmzip.compress(contents["photograph"].astype(np.uint16) * 257),
+            "png": lmzip.compress(smooth_images(1, 40, 50, 1)[0].astype(np.uint16) * 200),
+        }
+    return {"tiled": tiled, "custom": lmzip.compress_picture(picture, options), **classical}
 
 
 NAMES = ("tiled", "custom", "raw", "webp", "deflate", "png")
