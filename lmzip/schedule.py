@@ -54,6 +54,18 @@ class Neighbours:
     reach: int
 
 
+class NeighbourTable(dict[Taps, Neighbours]):
+    """The neighbours of each layer, found when they are first asked for: not all layers ask."""
+
+    def __init__(self, ranks: Ranks, grid: Int32s, sequence: Int32s) -> None:
+        super().__init__()
+        self._pixels = ranks, grid, sequence
+
+    def __missing__(self, taps: Taps) -> Neighbours:
+        self[taps] = neighbours = _find_neighbours(*self._pixels, taps)
+        return neighbours
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The sequence of an order on one shape.
@@ -66,7 +78,7 @@ class Schedule:
     width: int
     sequence: Int32s
     starts: Int32s
-    neighbours: dict[Taps, Neighbours]
+    neighbours: NeighbourTable
 
     @property
     def pixels(self) -> int:
@@ -88,8 +100,7 @@ def compile_schedule(order: Order, height: int, width: int, layers: tuple[Taps, 
     places = np.empty(sequence.size, np.int32)
     places[sequence] = np.arange(sequence.size, dtype=np.int32)
     grid = places.reshape(height, width)
-    neighbours = {taps: _find_neighbours(ranks, grid, sequence, taps) for taps in set(layers)}
-    return Schedule(height, width, sequence, starts, neighbours)
+    return Schedule(height, width, sequence, starts, NeighbourTable(ranks, grid, sequence))
 
 
 def _count_steps(ranks: Ranks, offsets: Sequence[Offset]) -> npt.NDArray[np.int64]:
@@ -103,11 +114,29 @@ def _count_steps(ranks: Ranks, offsets: Sequence[Offset]) -> npt.NDArray[np.int6
 
     for line in {width, height}:  # the rows of a raster, or the columns of a transposed one
         number, along = np.divmod(ranks.astype(np.int64), line)
-        for slope in range(1, min(line, 1 + max(abs(x) for o in offsets for x in o)) + 1):
+        for slope in sorted({min(line, slope) for slope in _likely_slopes(offsets)}):
             wavefront = along + slope * number
             if np.array_equal(wavefront, _next_steps(wavefront, ranks, offsets)):
                 return wavefront.ravel()
     return _count_steps_of_any(ranks, offsets)
+
+
+def _likely_slopes(offsets: Sequence[Offset]) -> set[int]:
+    """Return how many steps a line takes, as the taps ahead in earlier lines demand.
+
+    Lines may be rows or columns, and run either way: each of these views gives a slope to try.
+    """
+    slopes = set()
+    for ahead, back in ((1, 0), (0, 1)):
+        for direction in (1, -1):
+            for side in (1, -1):
+                demands = [
+                    direction * offset[ahead] // (side * offset[back]) + 1
+                    for offset in offsets
+                    if side * offset[back] > 0
+                ]
+                slopes.add(max([1, *demands]))
+    return slopes
 
 
 def _next_steps(
