@@ -138,7 +138,8 @@ def _pack_index(index: Index) -> bytes:
     writer.varint(len(index.metadata))
     for number in sorted(index.metadata):
         writer.varint(number)
-        write_metadata(writer, index.metadata[number])
+        # Not squeezed here: the index is, as a whole, and images often share a profile.
+        write_metadata(writer, index.metadata[number], level=0)
     return bytes(writer.data)
 
 

@@ -228,13 +228,13 @@ def read_order(reader: Reader) -> Order:
         raise DamagedError(f"the stored order is damaged ({error})") from error
 
 
-def write_metadata(writer: Writer, metadata: Mapping[str, bytes]) -> None:
-    """Write tagged blocks, deflated all together."""
+def write_metadata(writer: Writer, metadata: Mapping[str, bytes], level: int = 9) -> None:
+    """Write tagged blocks, deflated all together at a level of zlib's."""
     blocks = Writer()
     for tag in sorted(metadata):
         blocks.raw(tag.encode("ascii"))
         blocks.block(metadata[tag])
-    writer.block(zlib.compress(bytes(blocks.data), 9) if metadata else b"")
+    writer.block(zlib.compress(bytes(blocks.data), level) if metadata else b"")
 
 
 def read_metadata(reader: Reader) -> dict[str, bytes]:
