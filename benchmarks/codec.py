@@ -33,10 +33,9 @@ from common import (
 from threadpoolctl import threadpool_limits
 
 import lmzip
-from lmzip import codec
+from lmzip import codec, jobs
 from lmzip.backend import NumpyBackend
 from lmzip.cli.models import count_multiply_adds
-from lmzip.orders import parse_order
 from lmzip.registry import Model
 
 SIDE = 500
@@ -80,8 +79,8 @@ class TimedBackend(NumpyBackend):
             setattr(self, name, watch.wrap("matrix products", getattr(self, name)))
 
 
-def profile(run: Callable[[NumpyBackend], Any]) -> tuple[float, dict[str, float]]:
-    """Run coding work once; return the seconds it took, and those of its parts."""
+def profile(run: Callable[[], Any]) -> tuple[float, dict[str, float]]:
+    """Run coding work once in this process; return the seconds it took, and those of its parts."""
     watch = Stopwatch()
     with ExitStack() as stack:
         for name, part in (("Pass", PARTS[1]), ("Mixture", PARTS[2]), ("Decoder", PARTS[3])):
@@ -89,8 +88,9 @@ def profile(run: Callable[[NumpyBackend], Any]) -> tuple[float, dict[str, float]
             stack.enter_context(patch.object(codec, name, replacement))
         encoder = watch.wrap("coder", getattr(codec, _ENCODER))
         stack.enter_context(patch.object(codec, _ENCODER, encoder))
+        stack.enter_context(patch.object(jobs, "get_backend", lambda name: TimedBackend(watch)))
         began = time.perf_counter()
-        run(TimedBackend(watch))
+        run()
         total = time.perf_counter() - began
     watch.seconds[PARTS[4]] = total - sum(watch.seconds.values())
     return total, watch.seconds
@@ -105,19 +105,16 @@ def measure_sgemm(size: int = 1024) -> float:
 
 def measure_parts(model: Model, photograph: Pixels) -> Table:
     """Profile encoding and decoding of one photograph in raster order on one core."""
-    network, order = model.network, parse_order("raster")
-    images = photograph[None]
-    streams: list[codec.Stream] = []
+    network, name = model.network, str(model.path)
+    data = lmzip.compress(photograph, model=name, threads=1)  # compiles the schedule
 
-    def encode(backend: NumpyBackend) -> None:
-        streams[:] = codec.encode_images(network, order, images, backend)
+    def encode() -> None:
+        assert lmzip.compress(photograph, model=name, threads=1) == data, "other bytes"
 
-    def decode(backend: NumpyBackend) -> None:
-        data = [stream.data for stream in streams]
-        decoded = codec.decode_images(network, order, photograph.shape, data, [1], backend)
-        assert np.array_equal(decoded, images), "the photograph came back changed"
+    def decode() -> None:
+        decoded = lmzip.decompress(data, model=name, threads=1)
+        assert np.array_equal(decoded, photograph), "the photograph came back changed"
 
-    encode(NumpyBackend())  # compiles the schedule
     pixels = photograph.shape[0] * photograph.shape[1]
     work = 2 * count_multiply_adds(network) * pixels  # a multiplication and an addition each
     sgemm = measure_sgemm()
@@ -143,7 +140,7 @@ def measure_parts(model: Model, photograph: Pixels) -> Table:
 
 
 def measure_workers(model: Model, path: Path | None, workers: int) -> Table:
-    """Compare several workers with one, on an image of four tiles."""
+    """Compare several workers with one, on an image of eight tiles."""
     pixels = load_photograph(path, 1024, 1024)
     table = Table("1024x1024 photograph", ["", "1 worker", f"{workers} workers", "speed-up"])
     name = str(model.path)

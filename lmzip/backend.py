@@ -40,16 +40,12 @@ class Backend(ABC):
         """Return rows[indices] for indices (n, taps), side by side: (n, taps * columns)."""
 
     @abstractmethod
-    def multiply(self, left: Array, right: Array) -> Array:
-        """Return the matrix product."""
+    def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
+        """Return the matrix product, in `out` if that is given."""
 
     @abstractmethod
     def multiply_each(self, rows: Array, matrices: Array, chosen: Indices) -> Array:
         """Return rows[i] @ matrices[chosen[i]] for each row."""
-
-    @abstractmethod
-    def add_at(self, values: Array, where: Indices, rows: Array) -> None:
-        """Add rows to values[where], in place; `where` has no repeats."""
 
     @abstractmethod
     def put(self, values: Array, where: Indices, rows: Array) -> None:
@@ -64,8 +60,8 @@ class Backend(ABC):
         """Add round(change) to the stream and clip it to -limit..limit, in place."""
 
     @abstractmethod
-    def activate(self, stream: Array, bits: int, high: int) -> Array:
-        """Return round(stream / 2^bits), clipped to 0..high."""
+    def activate(self, stream: Array, bits: int, high: int, out: Array) -> None:
+        """Set `out` to round(stream / 2^bits), clipped to 0..high."""
 
 
 class NumpyBackend(Backend):
@@ -84,34 +80,31 @@ class NumpyBackend(Backend):
         width = indices.shape[1] * rows.shape[1]  # a single pixel has no taps: -1 could not tell
         return rows.take(indices, axis=0, mode="clip").reshape(len(indices), width)
 
-    def multiply(self, left: Array, right: Array) -> Array:
-        return left @ right
+    def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
+        return np.matmul(left, right, out=out)
 
     def multiply_each(self, rows: Array, matrices: Array, chosen: Indices) -> Array:
         return (rows[:, None, :] @ matrices[chosen])[:, 0]
-
-    def add_at(self, values: Array, where: Indices, rows: Array) -> None:
-        values[where] += rows
 
     def put(self, values: Array, where: Indices, rows: Array) -> None:
         values[where] = rows
 
     def round_clip(self, values: Array, low: int, high: int) -> None:
-        # With bounds of the array's own type, clip is far faster than maximum and minimum.
+        # With bounds of the array's own type, the method is far faster than any other way.
         np.rint(values, out=values)
-        np.clip(values, np.float32(low), np.float32(high), out=values)
+        values.clip(np.float32(low), np.float32(high), out=values)
 
     def add_rounded(self, stream: Array, change: Array, limit: int) -> None:
         np.rint(change, out=change)
         stream += change
-        np.clip(stream, np.float32(-limit), np.float32(limit), out=stream)
+        stream.clip(np.float32(-limit), np.float32(limit), out=stream)
 
-    def activate(self, stream: Array, bits: int, high: int) -> Array:
+    def activate(self, stream: Array, bits: int, high: int, out: Array) -> None:
         if bits == 0:  # the stream holds integers: nothing to round
-            return np.clip(stream, np.float32(0), np.float32(high))
-        values = stream * np.float32(2.0**-bits)
-        self.round_clip(values, 0, high)
-        return values
+            stream.clip(np.float32(0), np.float32(high), out=out)
+        else:
+            np.multiply(stream, np.float32(2.0**-bits), out=out)
+            self.round_clip(out, 0, high)
 
 
 class TorchBackend(Backend):
@@ -139,14 +132,11 @@ class TorchBackend(Backend):
         chosen = rows.index_select(0, self._indices(indices.ravel()))
         return chosen.view(len(indices), indices.shape[1] * rows.shape[1])
 
-    def multiply(self, left: Array, right: Array) -> Array:
-        return left @ right
+    def multiply(self, left: Array, right: Array, out: Array | None = None) -> Array:
+        return self._torch.matmul(left, right, out=out)
 
     def multiply_each(self, rows: Array, matrices: Array, chosen: Indices) -> Array:
         return (rows[:, None, :] @ matrices[self._indices(chosen)])[:, 0]
-
-    def add_at(self, values: Array, where: Indices, rows: Array) -> None:
-        values[self._indices(where)] += rows
 
     def put(self, values: Array, where: Indices, rows: Array) -> None:
         values[self._indices(where)] = rows
@@ -157,8 +147,9 @@ class TorchBackend(Backend):
     def add_rounded(self, stream: Array, change: Array, limit: int) -> None:
         stream.add_(change.round_()).clamp_(-limit, limit)
 
-    def activate(self, stream: Array, bits: int, high: int) -> Array:
-        return (stream * 2.0**-bits).round_().clamp_(0, high)
+    def activate(self, stream: Array, bits: int, high: int, out: Array) -> None:
+        self._torch.mul(stream, 2.0**-bits, out=out)
+        self.round_clip(out, 0, high)
 
     def _indices(self, indices: Indices) -> Array:
         return self._torch.from_numpy(indices.astype(np.int64)).to(self._device)

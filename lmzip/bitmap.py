@@ -15,7 +15,7 @@ from lmzip.backend import get_backend
 from lmzip.codec import encode_images
 from lmzip.cost import COST_BITS
 from lmzip.errors import InputError
-from lmzip.image_file import TILE, tile_bounds
+from lmzip.image_file import choose_grid, tile_bounds
 from lmzip.orders import Order
 from lmzip.picture import Picture
 from lmzip.registry import Model
@@ -99,7 +99,7 @@ def measure_bits(
         raise InputError(f"the network does not code pictures of mode {picture.mode.name}")
     height, width = picture.height, picture.width
     whole = order.permutation is not None  # such an order is one of all pixels
-    grid = (1, 1) if whole else (-(-height // TILE), -(-width // TILE))
+    grid = (1, 1) if whole else choose_grid(height, width)
     costs = np.empty(picture.samples.shape, np.int64)
     bit_map = BitMap(costs, grid, model.name, order)
     done = 0

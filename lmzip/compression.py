@@ -18,11 +18,11 @@ from lmzip.errors import InputError
 from lmzip.image_file import (
     FINGERPRINT_BYTES,
     MAX_TILE_PIXELS,
-    TILE,
     Chunk,
     Coding,
     ImageHeader,
     ModelReference,
+    choose_grid,
     tile_bounds,
     write_image,
 )
@@ -107,7 +107,7 @@ def _choose_coding(
         return codings[0] if codings else None
     whole = picture.samples[..., picture.mode.groups[0]]
     # A custom order fits the whole picture only; the best one is that of all of a small picture.
-    small = picture.height * picture.width <= TILE * TILE
+    small = choose_grid(picture.height, picture.width) == (1, 1)
     bound = (options.order == BEST and small) or codings[0][1].permutation is not None
     crops = whole[None] if bound else _sample(whole)
     coding, cost = choose_by_sample(crops, codings, options)
@@ -160,7 +160,7 @@ def _encode_tiles(
     whole = order.permutation is not None
     if whole and height * width > MAX_TILE_PIXELS:
         raise InputError(f"a custom order is for up to 2^26 pixels, not {height}x{width}")
-    grid = (1, 1) if whole else (-(-height // TILE), -(-width // TILE))
+    grid = (1, 1) if whole else choose_grid(height, width)
     planes = [
         np.ascontiguousarray(picture.samples[top:bottom, left:right][..., channels])
         for top, bottom in tile_bounds(height, grid[0])

@@ -22,7 +22,11 @@ from lmzip.image_file import (
 from lmzip.jobs import DecodeJob
 from lmzip.picture import Picture, Samples
 from lmzip.registry import find_model
-from lmzip.workers import Progress, run_jobs
+from lmzip.workers import Progress, count_threads, run_jobs
+
+# Tiles that are decoded in step: the more pixels a step has, the less time is lost around its
+# matrix products. Four gain a quarter over one; eight a tenth more, for twice the memory.
+TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,11 @@ class _Piece:
     rows: tuple[int, int]
     columns: tuple[int, int]
     channels: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        height, width = self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+        return height, width, len(self.channels)
 
 
 def decompress_picture(
@@ -119,8 +128,8 @@ def _decode_pieces(
     for piece in pieces:
         if piece.chunk.method != NETWORK:
             mode = mode_of_group(piece.channels) if header.coding else header.mode
-            shape = piece.rows[1] - piece.rows[0], piece.columns[1] - piece.columns[0]
-            values = decode_classical(piece.chunk.method, piece.chunk.data, mode, *shape)
+            height, width, _ = piece.shape
+            values = decode_classical(piece.chunk.method, piece.chunk.data, mode, height, width)
             decoded.append((piece, values))
     if not by_network:
         return decoded
@@ -128,19 +137,28 @@ def _decode_pieces(
         raise DamagedError("a network chunk in a file that names no network")
     reference, order = header.coding.model, header.coding.order
     network = find_model(reference.name, reference.fingerprint, model)
-    jobs = [
-        DecodeJob(
-            network.path,
-            backend,
-            order,
-            (p.rows[1] - p.rows[0], p.columns[1] - p.columns[0], len(p.channels)),
-            (p.chunk.data,),
-            (1,),
-        )
-        for p in by_network
+    teams = _form_teams(by_network, count_threads(threads))
+    jobs = []
+    for team in teams:
+        streams = tuple(piece.chunk.data for piece in team)
+        ones = (1,) * len(team)
+        jobs.append(DecodeJob(network.path, backend, order, team[0].shape, streams, ones))
+    for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
+        decoded += zip(team, images, strict=True)
+    return decoded
+
+
+def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
+    """Group pieces of one shape, which are decoded in step, and leave work for every worker."""
+    by_shape: dict[tuple[int, int, int], list[_Piece]] = {}
+    for piece in pieces:
+        by_shape.setdefault(piece.shape, []).append(piece)
+    most = min(TOGETHER, -(-len(pieces) // workers))
+    return [
+        alike[first : first + most]
+        for alike in by_shape.values()
+        for first in range(0, len(alike), most)
     ]
-    results = run_jobs(jobs, threads, progress)
-    return decoded + [(p, images[0]) for p, images in zip(by_network, results, strict=True)]
 
 
 def _paste(target: Samples, piece: _Piece, values: Samples, region: Region) -> None:

@@ -24,7 +24,9 @@ _JOINED = 1  # header flag: all channels in one classical chunk, no network
 _FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
 _FAMILIES = {number: family for family, number in _FAMILY_NUMBERS.items()}
 
-TILE = 512  # the largest side of a tile
+# The most rows and columns of a tile. Each row of a raster makes a decoder wait a few steps, so low
+# tiles are faster: 2 x 250x500 take 5/8 of the steps of 500x500, for 0.05 % more bytes.
+TILE = (256, 512)
 MAX_TILE_PIXELS = 1 << 26  # a decoder needs memory in proportion; custom orders make large tiles
 FINGERPRINT_BYTES = 8  # how much of a model's fingerprint a file carries
 
@@ -74,6 +76,11 @@ class Chunk:
 
     method: int
     data: bytes
+
+
+def choose_grid(height: int, width: int) -> tuple[int, int]:
+    """Return the rows and columns of tiles into which lmzip cuts an image."""
+    return -(-height // TILE[0]), -(-width // TILE[1])
 
 
 def tile_bounds(size: int, count: int) -> list[tuple[int, int]]:

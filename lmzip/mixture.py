@@ -40,6 +40,15 @@ TOTAL_BITS = WEIGHT_BITS + CDF_BITS
 SHARED = FREQUENCY_TOTAL - NIBBLES  # what is left once each of 16 symbols has one unit
 LONGEST_COST = 24  # bits: the coder's own resolution bounds what a sample can cost
 
+# Where the boundary below level b lies, (b - 1/2), in units of a mean: those within the range of a
+# byte that separate high nibbles, those within a high nibble that separate low ones, and both ends
+# of a level. As int32 (J, 1).
+_HALF = 1 << (MEAN_BITS - 1)
+_HIGH_PLACES = (np.arange(NIBBLES, LEVELS, NIBBLES, dtype=np.int32)[:, None] << MEAN_BITS) - _HALF
+_LOW_PLACES = (np.arange(1, NIBBLES, dtype=np.int32)[:, None] << MEAN_BITS) - _HALF
+_LEVEL_PLACES = np.array([[-_HALF], [_HALF]], np.int32)
+_MEANS = np.int32(MEAN_RANGE[0]), np.int32(MEAN_RANGE[1])  # numpy clips fastest by its own types
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -80,8 +89,7 @@ class Mixture:
         self._tables = tables
         self._parameters = parameters
         below = parameters.logits.max(0) - parameters.logits
-        weights = np.take(tables.weight, below, mode="clip")
-        self._weights = _normalise(weights)
+        self._weights = _normalise(tables.weight.take(below, mode="clip"))
         self._residuals: list[Int32s] = []
         self._start_channel(0)
 
@@ -91,44 +99,44 @@ class Mixture:
         for coefficient, residual in zip(
             self._parameters.coefficients[first : first + channel], self._residuals, strict=True
         ):
-            rounded = coefficient * residual + (1 << (COEFFICIENT_BITS - 1))
-            means = means + (rounded >> COEFFICIENT_BITS)
+            shift = coefficient * residual
+            shift += 1 << (COEFFICIENT_BITS - 1)
+            shift >>= COEFFICIENT_BITS
+            means = means + shift
         if channel:  # the first channel's means come clipped
-            means = np.clip(means, np.int32(MEAN_RANGE[0]), np.int32(MEAN_RANGE[1]))
-        self._inverse_scales = np.take(
-            self._tables.inverse_scale, self._parameters.log_scales[channel], mode="clip"
-        )
+            means.clip(*_MEANS, out=means)
+        log_scales = self._parameters.log_scales[channel]
+        self._inverse_scales = self._tables.inverse_scale.take(log_scales, mode="clip")
         # Folding the table's middle into the mean saves an addition at every boundary.
-        middle = np.int32((TABLE_SIZE // 2) << SCALE_BITS)
-        self._zero = means * self._inverse_scales - middle
+        means = means * self._inverse_scales
+        means -= np.int32((TABLE_SIZE // 2) << SCALE_BITS)
+        self._zero = means
 
-    def _component_cdfs(self, boundaries: Int32s) -> UInt32s:
-        """Return each logistic's function just below `boundaries` (J, n) or (J, 1): (J, K, n)."""
-        place = ((boundaries << MEAN_BITS) - (1 << (MEAN_BITS - 1)))[:, None, :]
-        entry = place * self._inverse_scales
-        entry -= self._zero
+    def _component_cdfs(self, places: Int32s, zero: Int32s) -> UInt32s:
+        """Return each logistic's function at `places` (J, n) or (J, 1) beyond `zero`: (J, K, n)."""
+        entry = places[:, None, :] * self._inverse_scales
+        entry -= zero
         entry >>= SCALE_BITS
         return self._tables.logistic.take(entry, mode="clip")
 
-    def _cdf(self, boundaries: Int32s) -> Int64s:
+    def _cdf(self, places: Int32s, zero: Int32s) -> UInt32s:
         """Return C at boundaries strictly inside 0..256: (J, n), at most 2^31."""
-        cdfs = self._component_cdfs(boundaries)
-        cdfs *= self._weights
-        return cdfs.sum(1, dtype=np.uint32).astype(np.int64)
+        return np.einsum("jkn,kn->jn", self._component_cdfs(places, zero), self._weights)
 
     def high_frequencies(self) -> Int32s:
         """Return the frequencies, less one, of the high nibble: (16, n)."""
-        inner = np.arange(NIBBLES, LEVELS, NIBBLES, dtype=np.int32)[:, None]
-        self._high = _with_ends(self._cdf(inner), 0, 1 << TOTAL_BITS)
+        inner = self._cdf(_HIGH_PLACES, self._zero)
+        self._high = _with_ends(inner, 0, 1 << TOTAL_BITS)
         shares = _share(self._high)
         return shares[1:] - shares[:-1]
 
     def low_frequencies(self, high: Int32s) -> Int32s:
         """Return the frequencies, less one, of the low nibble, given the high one (n,): (16, n)."""
-        index = np.arange(high.size)
-        start, end = self._high[high, index], self._high[high + 1, index]
-        inner = NIBBLES * high + np.arange(1, NIBBLES, dtype=np.int32)[:, None]
-        cdf = _with_ends(self._cdf(inner), start, end)
+        index = high.size * high + np.arange(high.size)
+        start, end = self._high.take(index), self._high.take(index + high.size)
+        # Counting places from the high nibble's start keeps them the same for all pixels.
+        zero = self._zero - (high << (4 + MEAN_BITS)) * self._inverse_scales
+        cdf = _with_ends(self._cdf(_LOW_PLACES, zero), start, end)
         shares = _share_within(cdf, start, end)
         return shares[1:] - shares[:-1]
 
@@ -140,7 +148,7 @@ class Mixture:
         """
         high, low = samples >> 4, samples & 15
         edges = np.stack([high << 4, (high + 1) << 4, samples, samples + 1])
-        cdf = self._cdf(edges)
+        cdf = self._cdf((edges << MEAN_BITS) - _HALF, self._zero).astype(np.int64)
         cdf[edges == 0] = 0  # the edge bins are open
         cdf[edges == LEVELS] = 1 << TOTAL_BITS
         start, end = cdf[0], cdf[1]
@@ -153,17 +161,20 @@ class Mixture:
         """Take in the samples (n,) of a channel; if `more` follow, move to the next channel."""
         if not more:
             return
-        below, above = self._component_cdfs(np.stack([samples, samples + 1]))
-        below[:, samples == 0] = 0  # the edge bins are open
-        above[:, samples == LEVELS - 1] = 1 << CDF_BITS
+        levels = samples << MEAN_BITS
+        below, above = self._component_cdfs(levels + _LEVEL_PLACES, self._zero)
+        lowest, highest = samples == 0, samples == LEVELS - 1
+        if lowest.any():  # the edge bins are open
+            below[:, lowest] = 0
+        if highest.any():
+            above[:, highest] = 1 << CDF_BITS
         above -= below
-        posterior = self._weights.astype(np.int64) * above
-        vanished = ~posterior.any(0)
+        above *= self._weights  # at most 2^31
+        vanished = ~above.any(0)
         if vanished.any():
-            posterior[:, vanished] = self._weights[:, vanished]
-        self._weights = _normalise(posterior)
-        residual = (samples << MEAN_BITS) - self._parameters.means[channel]
-        self._residuals.append(residual)
+            above[:, vanished] = self._weights[:, vanished]
+        self._weights = _normalise(above)
+        self._residuals.append(levels - self._parameters.means[channel])
         self._start_channel(channel + 1)
 
     def _cost(self, probabilities: Int64s) -> Int64s:
@@ -177,12 +188,17 @@ class Mixture:
         ]
 
 
-def _normalise(weights: Int64s) -> UInt32s:
+def _normalise(weights: UInt32s | Int64s) -> UInt32s:
     """Scale non-negative weights (K, n) so that each pixel's add up to 2^15 exactly."""
-    ends = np.cumsum(weights, 0)
-    ends = (ends << WEIGHT_BITS) // ends[-1]
-    ends[1:] -= ends[:-1].copy()
-    return ends.astype(np.uint32)
+    ends = weights.astype(np.int64)
+    for k in range(1, len(ends)):  # cumsum would go through memory pixel by pixel
+        ends[k] += ends[k - 1]
+    total = ends[-1].copy()
+    ends <<= WEIGHT_BITS
+    ends //= total
+    shares = ends.astype(np.uint32)
+    shares[1:] -= shares[:-1]
+    return shares
 
 
 def _share(cdf: Int64s) -> Int32s:
@@ -201,7 +217,7 @@ def _share_within(cdf: Int64s, start: Int64s, end: Int64s, places: Int32s | None
     return ((cdf - start) * SHARED // (end - start)).astype(np.int32)
 
 
-def _with_ends(inner: Int64s, start: Int64s | int, end: Int64s | int) -> Int64s:
+def _with_ends(inner: UInt32s, start: Int64s | int, end: Int64s | int) -> Int64s:
     cdf = np.empty((inner.shape[0] + 2, inner.shape[1]), np.int64)
     cdf[0], cdf[1:-1], cdf[-1] = start, inner, end
     return cdf

@@ -164,6 +164,8 @@ class IntegerNetwork:
         for number, (conv, project) in enumerate(self.blocks):
             hidden = len(conv.weight)
             conv.check_shape(f"block {number}, convolution", width, hidden)
+            if (0, 0) not in conv.taps.offsets:
+                raise ModelError(f"block {number}, convolution: there is no tap at (0, 0)")
             project.check_shape(f"block {number}, projection", hidden, width)
             pointwise.append((f"block {number}, projection", project))
         self.out.check_shape("outputs", width, self.mixtures * (1 + 2 * channels + self.couplings))

@@ -68,9 +68,8 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
         return [model]
     models = [load_model(entry.path) for entry in list_models()]
     models = [model for model in models if mode is None or _covers(model, mode)]
-    if order is None:
-        agnostic = [model for model in models if model.any_order]
-        return agnostic or models
+    if order is None:  # each in all of its own
+        return models
     fitting = [model for model in models if _predicts(model, order)]
     if not fitting and models:
         raise InputError(f"no released model predicts in the order {order}")

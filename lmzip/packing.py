@@ -107,7 +107,7 @@ def _encode_shape(
 ) -> tuple[list[tuple[list[int], Choice, bytes, int]], set[int]]:
     """Code images of one shape in batches; also return which are better off by themselves."""
     per_batch = max(1, BATCH_PIXELS // (images.shape[1] * images.shape[2]))
-    choices = _choose_for_each(images, mode, codings, options)
+    choices = _choose_for_each(images, mode, codings, per_batch, options)
     batches: list[tuple[list[int], Choice]] = []
     for choice in dict.fromkeys(choices):
         members = [number for number, chosen in enumerate(choices) if chosen == choice]
@@ -124,7 +124,7 @@ def _encode_shape(
 
 
 def _choose_for_each(
-    images: Samples, mode: Mode, codings: Sequence[Choice], options: Options
+    images: Samples, mode: Mode, codings: Sequence[Choice], per_batch: int, options: Options
 ) -> list[Choice]:
     """Return each image's model and order: one for all, or with order "best" its own."""
     if options.order != BEST or len(codings) == 1:
@@ -133,12 +133,12 @@ def _choose_for_each(
             sample = images[:: max(1, len(images) // 16)][:16]
             choice, _ = choose_by_sample(sample[..., mode.groups[0]], codings, options)
         return [choice] * len(images)
-    everyone = list(range(len(images)))
-    costs = []
-    for choice in codings:
-        coded = _encode_batches(images, mode, [(everyone, choice)], options, None)
-        costs.append(np.sum([group.costs for group in coded[0]], axis=0))
-    return [codings[best] for best in np.argmin(costs, axis=0)]
+    parts = list(_parts(range(len(images)), per_batch))
+    tried = [(part, choice) for choice in codings for part in parts]
+    coded = _encode_batches(images, mode, tried, options, None)
+    costs = [cost for groups in coded for cost in np.sum([group.costs for group in groups], axis=0)]
+    best = np.argmin(np.reshape(costs, (len(codings), len(images))), axis=0)
+    return [codings[number] for number in best]
 
 
 def _encode_batches(

@@ -196,7 +196,7 @@ def test_best_is_the_best_of_all(released: Path) -> None:
 def test_progress_reaches_the_total(
     threads: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmzip.compression.TILE", 8)
+    monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
     (image,) = smooth_images(1, 20, 12)
     told: list[tuple[int, int]] = []
     model = folder / "raster.safetensors"

@@ -16,7 +16,7 @@ from cli_runner import make_picture, start, write_image
 from lmzip.cli.files import OutputError, write_file
 from lmzip.decompression import decompress_picture
 
-LARGE = make_picture(height=230, width=260)  # takes a second or so
+LARGE = make_picture(height=420, width=500)  # takes a second or so
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
@@ -72,7 +72,7 @@ def test_signals_leave_nothing_behind(cli, number):
     line = wait_for_work(process)
     process.send_signal(number)
     code, out, err = finish(process)
-    assert line.startswith("lmzip: x.png: 260x230 RGB")
+    assert line.startswith("lmzip: x.png: 500x420 RGB")
     assert (code, out, err) == (128 + number, "", "lmzip: interrupted\n")
     assert os.listdir() == ["x.png"]
     assert Path("x.png").read_bytes() == before

@@ -44,7 +44,7 @@ def files(folder: Path) -> dict[str, bytes]:
     model = folder / "any.safetensors"
     (colour,) = smooth_images(1, 5, 7, 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmzip.compression.TILE", 4)
+        patch.setattr("lmzip.image_file.TILE", (4, 4))
         tiled = lmzip.compress(colour, model=model)
     (image,) = smooth_images(1, 9, 12)
     picture = Picture(image, MODES["RGB"], {"EXIF": bytes(30), "TEXT": b"hello"})

@@ -167,7 +167,7 @@ def test_groups_of_different_sizes_share_a_computation() -> None:
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model file; tiles and batches small enough to be many, and workers for any job."""
-    monkeypatch.setattr("lmzip.compression.TILE", 16)
+    monkeypatch.setattr("lmzip.image_file.TILE", (16, 16))
     monkeypatch.setattr("lmzip.packing.BATCH_PIXELS", 300)
     monkeypatch.setattr("lmzip.workers.WORTH_A_WORKER", 1)
     return write_model(random_network(orders=("raster",)), tmp_path)

@@ -85,7 +85,7 @@ def test_coding_has_not_changed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     header = read_image_header(Reader(data))
     assert header.coding is not None
     if header.grid != (1, 1):
-        monkeypatch.setattr("lmzip.compression.TILE", 9)
+        monkeypatch.setattr("lmzip.image_file.TILE", (9, 9))
     options = lmzip.Options(model=str(MODEL), order=header.coding.order)
     assert lmzip.compress_picture(picture, options) == data
 

@@ -108,7 +108,7 @@ def test_regions_across_tiles(
     (image,) = smooth_images(1, height, width, channels)
     path = folder / "raster.safetensors"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmzip.compression.TILE", tile)
+        patch.setattr("lmzip.image_file.TILE", (tile, tile))
         data = lmzip.compress(image, model=path)
     assert lmzip.read_info(data).tiles == (-(-height // tile), -(-width // tile))
     assert np.array_equal(lmzip.decompress(data, model=path), image)
@@ -118,17 +118,36 @@ def test_regions_across_tiles(
     assert np.array_equal(region, image[top : top + tall, left : left + wide])
 
 
+@pytest.mark.parametrize(("threads", "teams"), [(1, [4, 4, 1]), (2, [4, 4, 1]), (4, [3, 3, 3])])
+def test_tiles_of_one_shape_are_decoded_in_step(
+    threads: int, teams: list[int], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
+    (image,) = smooth_images(1, 24, 24)
+    path = folder / "raster.safetensors"
+    data = lmzip.compress(image, model=path)
+    sizes: list[int] = []
+
+    def run(jobs: list[Any], *rest: Any) -> list[Any]:
+        sizes.extend(len(job.streams) for job in jobs)
+        return [job.run() for job in jobs]
+
+    monkeypatch.setattr("lmzip.decompression.run_jobs", run)
+    assert np.array_equal(lmzip.decompress(data, model=path, threads=threads), image)
+    assert sizes == teams
+
+
 def test_regions_decode_only_the_tiles_that_they_touch(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmzip.compression.TILE", 8)
+    monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
     (image,) = smooth_images(1, 24, 24)
     path = folder / "raster.safetensors"
     data = lmzip.compress(image, model=path)
     sizes: list[int] = []
 
     def count_jobs(jobs: list[Any], *rest: Any) -> list[Any]:
-        sizes.append(len(jobs))
+        sizes.append(sum(len(job.streams) for job in jobs))
         return [job.run() for job in jobs]
 
     monkeypatch.setattr("lmzip.decompression.run_jobs", count_jobs)

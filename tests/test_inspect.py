@@ -37,8 +37,7 @@ def photograph(height: int = 20, width: int = 28) -> Picture:
 def test_costs_add_up_to_what_the_file_states(
     model: Model, name: str, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmzip.compression.TILE", 16)
-    monkeypatch.setattr("lmzip.bitmap.TILE", 16)
+    monkeypatch.setattr("lmzip.image_file.TILE", (16, 16))
     picture = make_picture(name, 20, 34)
     bit_map = measure_bits(picture, model, parse_order(order))
     info = lmzip.read_info(lmzip.compress_picture(picture, Options(str(model.path), order)))
@@ -67,13 +66,13 @@ def test_a_surprise_costs_bits_where_it_is(model: Model) -> None:
 def test_custom_orders_keep_the_picture_whole(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmzip.bitmap.TILE", 8)
+    monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
     order = parse_order(np.arange(12 * 10)[::-1].copy())
     assert measure_bits(photograph(12, 10), model, order).grid == (1, 1)
 
 
 def test_progress_counts_pixels(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmzip.bitmap.TILE", 16)
+    monkeypatch.setattr("lmzip.image_file.TILE", (16, 16))
     seen: list[tuple[int, int]] = []
     measure_bits(
         photograph(), model, parse_order("raster"), progress=lambda *pair: seen.append(pair)

@@ -22,6 +22,7 @@ from lmzip.network import (
     load_integer_network,
     save_integer_network,
 )
+from lmzip.schedule import Taps
 
 
 def replace_layer(network: IntegerNetwork, name: str, **changes: Any) -> IntegerNetwork:
@@ -120,6 +121,16 @@ def test_every_part_of_a_sum_counts() -> None:
         large.flat[0] = -EXACT
         with pytest.raises(ModelError, match="first layer: sums of output 0"):
             dataclasses.replace(network, first=layer).prove_exact()
+
+
+def test_a_block_must_see_its_own_pixel() -> None:
+    network = random_network()
+    conv, project = network.blocks[0]
+    offsets = tuple((0, 5) if offset == (0, 0) else offset for offset in conv.taps.offsets)
+    elsewhere = dataclasses.replace(conv, taps=Taps(offsets))
+    blocks = ((elsewhere, project), *network.blocks[1:])
+    with pytest.raises(ModelError, match=r"block 0, convolution: there is no tap at \(0, 0\)"):
+        dataclasses.replace(network, blocks=blocks).prove_exact()
 
 
 def test_predictor_and_stream_are_bounded_too() -> None:

@@ -141,8 +141,8 @@ def test_plain_scripts_may_use_several_cores(model: Path, tmp_path: Path) -> Non
     script.write_text(
         "import sys\n"
         "import numpy as np\n"
-        "import lmzip, lmzip.compression, lmzip.workers\n"
-        "lmzip.compression.TILE, lmzip.workers.WORTH_A_WORKER = 8, 1\n"
+        "import lmzip, lmzip.image_file, lmzip.workers\n"
+        "lmzip.image_file.TILE, lmzip.workers.WORTH_A_WORKER = (8, 8), 1\n"
         "image = np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3)\n"
         "data = lmzip.compress(image, model=sys.argv[1], threads=2)\n"
         "assert (lmzip.decompress(data, model=sys.argv[1], threads=2) == image).all()\n"
