@@ -37,7 +37,8 @@ def unfold(network: CompactNetwork) -> CompactNetwork:
     with torch.no_grad():
         for source, copy in zip(trained, copies, strict=True):
             # The untrained taps: those of the lower half, and what the network's slope hid.
-            hidden = ~make_mask(RASTER.ranks(32, 32), source.kernel).any((1, 2))
+            seen = make_mask(RASTER.ranks(32, 32), source.kernel).any((1, 2))
+            hidden = torch.from_numpy(~seen)
             for weights in (copy.weight, copy.mask_weight):
                 if weights is not None:
                     weights.view(*weights.shape[:-2], -1)[..., hidden] = 0
