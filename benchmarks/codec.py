@@ -20,6 +20,7 @@ from unittest.mock import patch
 import click
 import numpy as np
 from common import (
+    Bar,
     Pixels,
     Results,
     Table,
@@ -39,6 +40,8 @@ from lmzip.cli.models import count_multiply_adds
 from lmzip.registry import Model
 
 SIDE = 500
+SLOWEST = {"encode": 250, "decode": 150}  # kB/s, with about 200,000 multiply-adds a pixel
+SPEED_UP = 1.7  # of two workers
 _ENCODER = "encode_intervals"
 PARTS = ("matrix products", "rest of the network", "mixture", "coder", "everything else")
 
@@ -103,16 +106,16 @@ def measure_sgemm(size: int = 1024) -> float:
         return 2 * size**3 / time_call(lambda: left @ left, 1.0)
 
 
-def measure_parts(model: Model, photograph: Pixels) -> Table:
+def measure_parts(model: Model, photograph: Pixels, bars: list[Bar]) -> Table:
     """Profile encoding and decoding of one photograph in raster order on one core."""
-    network, name = model.network, str(model.path)
-    data = lmzip.compress(photograph, model=name, threads=1)  # compiles the schedule
+    network, path = model.network, str(model.path)
+    data = lmzip.compress(photograph, model=path, threads=1)  # compiles the schedule
 
     def encode() -> None:
-        assert lmzip.compress(photograph, model=name, threads=1) == data, "other bytes"
+        assert lmzip.compress(photograph, model=path, threads=1) == data, "other bytes"
 
     def decode() -> None:
-        decoded = lmzip.decompress(data, model=name, threads=1)
+        decoded = lmzip.decompress(data, model=path, threads=1)
         assert np.array_equal(decoded, photograph), "the photograph came back changed"
 
     pixels = photograph.shape[0] * photograph.shape[1]
@@ -136,10 +139,17 @@ def measure_parts(model: Model, photograph: Pixels) -> Table:
                 f"{reached:.0%}",
             ]
         )
+        bars.append(hold(f"{name}, {SIDE}x{SIDE}", photograph.nbytes / seconds, name))
     return table
 
 
-def measure_workers(model: Model, path: Path | None, workers: int) -> Table:
+def hold(what: str, rate: float, direction: str) -> Bar:
+    """Hold bytes a second against what encoding or decoding must reach on one core."""
+    bar = SLOWEST[direction]
+    return Bar(f"{what}, kB/s", f"{rate / 1e3:.0f}", f"{bar}", rate >= 1e3 * bar)
+
+
+def measure_workers(model: Model, path: Path | None, workers: int, bars: list[Bar]) -> Table:
     """Compare several workers with one, on an image of eight tiles."""
     pixels = load_photograph(path, 1024, 1024)
     table = Table("1024x1024 photograph", ["", "1 worker", f"{workers} workers", "speed-up"])
@@ -155,27 +165,33 @@ def measure_workers(model: Model, path: Path | None, workers: int) -> Table:
             run(threads)
             seconds.append(time.perf_counter() - began)
         rates = [show_rate(pixels.nbytes, s) for s in seconds]
-        table.rows.append([what, *rates, f"{seconds[0] / seconds[1]:.2f}x"])
+        gain = seconds[0] / seconds[1]
+        table.rows.append([what, *rates, f"{gain:.2f}x"])
+        if workers == 2:
+            figure = f"{what} with 2 workers, speed-up"
+            bars.append(Bar(figure, f"{gain:.2f}", f"{SPEED_UP}", gain >= SPEED_UP))
     return table
 
 
-def measure_archive(model: Model, path: Path | None, workers: int) -> Table:
+def measure_archive(model: Model, path: Path | None, workers: int, bars: list[Bar]) -> Table:
     """Code an archive of thumbnails, with one worker and with several."""
     images = cut_thumbnails(path, 1000)
     table = Table("archive of 1,000 images of 32x32", ["", "1 worker", f"{workers} workers", "bpd"])
     name = str(model.path)
     data = lmzip.compress_batch(images, model=name, threads=1)
     rows: list[tuple[str, Callable[[int], Any]]] = [
-        ("compress", lambda n: lmzip.compress_batch(images, model=name, threads=n)),
-        ("decompress", lambda n: lmzip.open_archive(data, model=name, threads=n)[:]),
+        ("encode", lambda n: lmzip.compress_batch(images, model=name, threads=n)),
+        ("decode", lambda n: lmzip.open_archive(data, model=name, threads=n)[:]),
     ]
     for what, run in rows:
-        rates = []
+        seconds = []
         for threads in (1, workers):
             began = time.perf_counter()
             run(threads)
-            rates.append(show_rate(images.nbytes, time.perf_counter() - began))
+            seconds.append(time.perf_counter() - began)
+        rates = [show_rate(images.nbytes, s) for s in seconds]
         table.rows.append([what, *rates, f"{8 * len(data) / images.size:.3f}"])
+        bars.append(hold(f"{what}, archive", images.nbytes / seconds[0], what))
     with lmzip.open_archive(data, model=name, threads=1) as archive:
         one = time_call(lambda: archive[500], 1.0)
     table.note = f"one image out of the archive: {1e3 * one:.0f} ms"
@@ -189,9 +205,10 @@ def main(workers: int, model_name: str | None, image: Path | None, save: Path | 
     """Measure the codec."""
     model = find_model(model_name)
     results = Results("codec", "Speed of the codec", threads=workers)
-    results.tables.append(measure_parts(model, load_photograph(image, SIDE, SIDE)))
-    results.tables.append(measure_workers(model, image, workers))
-    results.tables.append(measure_archive(model, image, workers))
+    photograph = load_photograph(image, SIDE, SIDE)
+    results.tables.append(measure_parts(model, photograph, results.bars))
+    results.tables.append(measure_workers(model, image, workers, results.bars))
+    results.tables.append(measure_archive(model, image, workers, results.bars))
     results.finish(save)
 
 
