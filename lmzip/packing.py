@@ -30,7 +30,7 @@ from lmzip.registry import Model
 from lmzip.workers import Progress, run_jobs
 
 BATCH_PIXELS = 1 << 15  # in a stream
-JOB_PIXELS = 1 << 18  # computed at once
+JOB_PIXELS = 1 << 17  # computed at once: more is no faster
 FILE_OVERHEAD = 40  # bytes that an image file of its own takes beside its samples
 
 Shape = tuple[Mode, int, int]
