@@ -68,7 +68,9 @@ def wait_for_work(process: subprocess.Popen[bytes]) -> str:
 def test_signals_leave_nothing_behind(cli, number):
     write_image(Path("x.png"), LARGE)
     before = Path("x.png").read_bytes()
+    before_test = signal.signal(number, signal.SIG_DFL)  # background jobs inherit it as ignored
     process = start("compress", "-v", "-T", 1, "--rm", "x.png", "--model", cli.model)
+    signal.signal(number, before_test)
     line = wait_for_work(process)
     process.send_signal(number)
     code, out, err = finish(process)
