@@ -118,45 +118,47 @@ def test_regions_across_tiles(
     assert np.array_equal(region, image[top : top + tall, left : left + wide])
 
 
-@pytest.mark.parametrize(("threads", "teams"), [(1, [4, 4, 1]), (2, [4, 4, 1]), (4, [3, 3, 3])])
-def test_tiles_of_one_shape_are_decoded_in_step(
-    threads: int, teams: list[int], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def nine_tiles(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Pixels, bytes, Path, list[list[int]]]:
+    """An image of 3x3 tiles, its file and model, and what each decoding will say of its jobs.
+
+    Each decoding adds the list of how many tiles its jobs decode in step.
+    """
     monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
     (image,) = smooth_images(1, 24, 24)
     path = folder / "raster.safetensors"
     data = lmzip.compress(image, model=path)
-    sizes: list[int] = []
+    decodings: list[list[int]] = []
 
     def run(jobs: list[Any], *rest: Any) -> list[Any]:
-        sizes.extend(len(job.streams) for job in jobs)
+        decodings.append([len(job.streams) for job in jobs])
         return [job.run() for job in jobs]
 
     monkeypatch.setattr("lmzip.decompression.run_jobs", run)
+    return image, data, path, decodings
+
+
+@pytest.mark.parametrize(("threads", "teams"), [(1, [4, 4, 1]), (2, [4, 4, 1]), (4, [3, 3, 3])])
+def test_tiles_of_one_shape_are_decoded_in_step(
+    threads: int, teams: list[int], nine_tiles: tuple[Pixels, bytes, Path, list[list[int]]]
+) -> None:
+    image, data, path, decodings = nine_tiles
     assert np.array_equal(lmzip.decompress(data, model=path, threads=threads), image)
-    assert sizes == teams
+    assert decodings == [teams]
 
 
 def test_regions_decode_only_the_tiles_that_they_touch(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    nine_tiles: tuple[Pixels, bytes, Path, list[list[int]]],
 ) -> None:
-    monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
-    (image,) = smooth_images(1, 24, 24)
-    path = folder / "raster.safetensors"
-    data = lmzip.compress(image, model=path)
-    sizes: list[int] = []
-
-    def count_jobs(jobs: list[Any], *rest: Any) -> list[Any]:
-        sizes.append(sum(len(job.streams) for job in jobs))
-        return [job.run() for job in jobs]
-
-    monkeypatch.setattr("lmzip.decompression.run_jobs", count_jobs)
+    image, data, path, decodings = nine_tiles
     regions = [(0, 0, 8, 8), (7, 7, 2, 2), (8, 0, 8, 24), (0, 0, 24, 24)]
     for region in regions:
         top, left, height, width = region
         found = lmzip.decompress_region(data, *region, model=path)
         assert np.array_equal(found, image[top : top + height, left : left + width])
-    assert sizes == [1, 4, 3, 9]
+    assert [sum(teams) for teams in decodings] == [1, 4, 3, 9]
 
 
 @pytest.mark.parametrize(
