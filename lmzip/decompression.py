@@ -25,7 +25,7 @@ from lmzip.registry import find_model
 from lmzip.workers import Progress, count_threads, run_jobs
 
 # Tiles that are decoded in step: the more pixels a step has, the less time is lost around its
-# matrix products. Four gain a quarter over one; eight a tenth more, for twice the memory.
+# matrix products. Four gain a third over one; eight a sixth more, for twice the memory.
 TOGETHER = 4
 
 
