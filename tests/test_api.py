@@ -14,6 +14,7 @@ import torch
 from networks import ANY_ORDER, compact_network, custom_order, smooth_images, write_model
 
 import lmzip
+from lmzip.options import Options, candidate_codings
 from lmzip.orders import FAMILIES, VARIANTS, Order
 from lmzip.picture import MODES, Samples
 
@@ -190,6 +191,13 @@ def test_best_is_the_best_of_all(released: Path) -> None:
     data = lmzip.compress(image, model="any", order="best")
     assert len(data) <= min(sizes) + 4  # costs choose, and a stream is whole words
     assert np.array_equal(lmzip.decompress(data), image)
+
+
+def test_best_tries_every_model_in_its_own_orders(released: Path) -> None:
+    tried = [(model.name, str(order)) for model, order in candidate_codings(Options(order="best"))]
+    special = {name for name, order in tried if order == "raster"} - {"any"}
+    assert special, "models for raster order alone are candidates too"
+    assert len([order for name, order in tried if name == "any"]) == 16
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2])
