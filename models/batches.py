@@ -23,6 +23,7 @@ from lmzip.models.data import (
     load_cifar10,
     load_folder,
     load_mnist,
+    to_luma,
 )
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
@@ -41,14 +42,15 @@ class Source:
     """The images of one `[[data]]` table, held in memory, from which batches are cut."""
 
     def __init__(self, recipe: DataRecipe, roots: Sequence[str | Path], channels: int = 3) -> None:
-        """Load the images; those of a folder are converted to so many channels."""
+        """Load the images; those of a folder are converted to so many channels, or to grey."""
         self.recipe = recipe
         self.pictures: Tensor | list[Tensor]  # one tensor if all have one size
         if recipe.kind == "folder":
-            self.pictures = _load_scaled(recipe, roots, channels)
+            self.pictures = _load_scaled(recipe, roots, 1 if recipe.grey else channels)
         else:
             images = _LOADERS[recipe.kind](roots, recipe.split, recipe.path)
-            self.pictures = images[: recipe.limit or None]
+            images = images[: recipe.limit or None]
+            self.pictures = to_luma(images) if recipe.grey else images
         self.channels = self.pictures[0].shape[0]
 
     def __len__(self) -> int:

@@ -124,14 +124,19 @@ class CompactNetwork(nn.Module):
         return outputs.view(len(x), -1, self.config.mixtures, *x.shape[2:])
 
     def nll(self, levels: Tensor, masks: MaskSet) -> Tensor:
-        """Return the nats of each pixel, (B, H, W), for integer levels (B, C, H, W)."""
-        x = to_unit(levels, self.levels)
+        """Return the nats of each pixel, (B, H, W), for integer levels (B, C, H, W).
+
+        Grey images (C = 1) pass through a network of three channels as the codec passes them: all
+        three inputs see the grey, and the distribution of the first channel codes it.
+        """
+        coded = levels.shape[1]
+        x = to_unit(levels, self.levels).expand(-1, self.channels, -1, -1)
         outputs = self(x, masks)
         c, couplings = self.channels, self.config.couplings
         logits, means, log_scales, coefficients = outputs.split([1, c, c, couplings], 1)
         means = self.predictor(x, masks)[:, :, None] + MEAN_SCALE * means
-        means = couple_by_residuals(x, means, coefficients)
-        return mixture_nll(levels, logits[:, 0], means, log_scales, self.levels)
+        means = couple_by_residuals(x, means, coefficients)[:, :coded]
+        return mixture_nll(levels, logits[:, 0], means, log_scales[:, :coded], self.levels)
 
 
 class ResidualBlock(nn.Module):

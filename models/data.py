@@ -92,6 +92,13 @@ def load_folder(
     return images
 
 
+def to_luma(images: Tensor) -> Tensor:
+    """Return the luma of images as Pillow rounds it: uint8 (..., 3, H, W) to (..., 1, H, W)."""
+    red, green, blue = images.to(torch.int32).unbind(-3)
+    luma = (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
+    return luma.unsqueeze(-3).to(torch.uint8)
+
+
 def average_boxes(images: Tensor, factor: int) -> Tensor:
     """Average boxes of factor x factor pixels, rounding half up: uint8 (..., H, W).
 

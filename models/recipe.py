@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmzip.errors import LmzipError
+from lmzip.models.compact import CompactConfig
 from lmzip.models.tables import RecipeError, as_list, as_table, read_table, require
 from lmzip.models.weights import Config, make_config
 from lmzip.orders import Order, expand_orders
@@ -105,6 +106,7 @@ class DataRecipe:
     weight: float = 1.0  # how often a batch comes from this source, relative to the others
     batch: int = 16
     flip: bool = False  # mirror every other image
+    grey: bool = False  # their luma alone, which a compact network of three channels codes too
     noise: float = 0.0  # add Gaussian noise of up to so many levels of 256
     bits: int = 8  # depth: 5 for CelebA-HQ; binarized-mnist has 1 in any case
     size: int = 0  # folder: scale every image to a square of this size
@@ -129,6 +131,8 @@ class DataRecipe:
             require(not self.size, "size", self.size, "is for folders only")
             require(not self.crop, "crop", self.crop, "is for folders only")
         require(self.scales == (1,) or self.crop > 0, "scales", self.scales, "need a crop")
+        in_colour = self.kind in ("cifar10", "folder")
+        require(in_colour or not self.grey, "grey", self.grey, f"{self.kind} has no colours")
 
     @property
     def depth(self) -> int:
@@ -186,6 +190,11 @@ class Recipe:
     held_out: EvalRecipe | None = None
     log: LogRecipe = field(default_factory=LogRecipe)
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.network, CompactConfig):
+            for source in self.data:
+                require(not source.grey, "[[data]] grey", True, "is for compact networks")
 
 
 def load_recipe(path: str | Path) -> Recipe:

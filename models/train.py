@@ -129,7 +129,7 @@ class Trainer:
         """Load images and check that they are what the network is for."""
         source = Source(recipe, roots, self.network.channels)
         has = source.channels, 1 << recipe.depth
-        takes = self.network.channels, self.network.levels
+        takes = 1 if recipe.grey else self.network.channels, self.network.levels
         if has != takes:
             raise InputError(
                 f"{recipe.kind} has {has[0]} channels of {has[1]} levels, "
@@ -193,7 +193,7 @@ class Trainer:
         nats = self.network.nll(levels.to(self.device), masks).mean()
         self.optimisers.zero_grad()
         nats.backward()  # type: ignore[no-untyped-call]
-        bpd = nats.detach() / (self.network.channels * math.log(2))
+        bpd = nats.detach() / (levels.shape[1] * math.log(2))
         stop |= self.interrupted
         if self.world > 1:
             bpd, stop = self._average_gradients(bpd, stop)

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from lmzip.models.batches import Batches, MaskCache, Source
-from lmzip.models.data import DataError
+from lmzip.models.data import DataError, to_luma
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
 from lmzip.orders import all_variants, parse_order
 
@@ -129,6 +129,17 @@ def test_crops_flips_scales_and_depth(tmp_path: Path) -> None:
     assert [picture.shape[1] for picture in scaled.pictures] == [16, 8]  # a third is too small
     shallow = Source(DataRecipe("folder", "one", size=16, bits=5), [tmp_path])
     assert np.array_equal(shallow.cut_all(0)[0, 0], ramp >> 3)
+
+
+def test_grey_is_the_luma_that_pillow_makes(tmp_path: Path) -> None:
+    colours = np.random.default_rng(2).integers(0, 256, (40, 50, 3), np.uint8)
+    (tmp_path / "one").mkdir()
+    Image.fromarray(colours).save(tmp_path / "one" / "colours.png")
+    luma = np.asarray(Image.fromarray(colours).convert("L"))
+    assert np.array_equal(to_luma(torch.from_numpy(colours.transpose(2, 0, 1)))[0], luma)
+    source = Source(DataRecipe("folder", "one", crop=40, grey=True), [tmp_path])
+    assert source.channels == 1
+    assert np.array_equal(source.pictures[0][0], luma)
 
 
 def test_noise_is_bounded_and_centred(root: Path) -> None:

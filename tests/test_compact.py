@@ -148,6 +148,18 @@ def test_the_likelihood_of_all_images_sums_to_one(
     assert likelihood.sum().item() == pytest.approx(1, abs=1e-5)
 
 
+def test_the_likelihood_of_all_grey_images_sums_to_one() -> None:
+    network = random_network(CompactConfig(8, 3, (Block(6),), 2, levels=4), scale=0.7)
+    masks = MaskSet(parse_order("raster").ranks(2, 2))
+    greys = all_images(1, 2, 2, 4)
+    with torch.no_grad():
+        likelihood = network.nll(greys, masks).double().sum((1, 2)).neg().exp()
+        in_colour = network.nll(greys.expand(-1, 3, -1, -1), masks).double().sum((1, 2)).neg().exp()
+    assert likelihood.sum().item() == pytest.approx(1, abs=1e-5)
+    # Greys are some of the images in colour, each with less than what its first channel has.
+    assert (in_colour < likelihood).all()
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_an_untrained_network_gives_finite_nats(channels: int) -> None:
     network = CompactNetwork(CompactConfig(8, 5, (Block(8),), 3, channels))

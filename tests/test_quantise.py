@@ -78,6 +78,13 @@ def test_other_numbers_of_channels(channels: int) -> None:
     assert abs(rounded - exact) < 0.005
 
 
+def test_grey_images_in_a_colour_network() -> None:
+    network = make_network()
+    images = smooth_images(4, 20, 20, 1, seed=4)
+    exact, rounded = measure_bpd(network, export(network), images, Order("raster"))
+    assert abs(rounded - exact) < 0.005
+
+
 def test_scales_are_as_fine_as_the_bound_allows() -> None:
     """One more bit for an output's weights, and its sums could leave the exact range."""
     integers = export(make_network())

@@ -109,6 +109,12 @@ def test_held_out_images_are_measured_in_the_first_order_unless_told() -> None:
         ('"cifar10"', '"folder"\npath = "a"\ncrop = 8\nscales = [0]', "scales = (0,): must be at"),
         ('"cifar10"', '"folder"\npath = "a"\ncrop = 8\nscales = 2', "scales = 2: must be a list"),
         ('"cifar10"', '"cifar10"\ncrop = 8', "crop = 8: is for folders only"),
+        ('"cifar10"', '"mnist"\ngrey = true', "grey = True: mnist has no colours"),
+        (
+            SMALLEST,
+            SMALLEST.replace('size = "tiny"', 'kind = "paper"') + "grey = true",
+            "[[data]] grey = True: is for compact networks",
+        ),
         ('"cifar10"', '"cifar10"\nweight = 0', "[[data]] weight = 0: for all sources"),
         ('"cifar10"', '"cifar10"\nbatch = 0', "batch = 0: must be positive"),
         ('"cifar10"', '"cifar10"\n[[phase]]\nsteps = 0', "[[phase]] steps = 0: must be positive"),

@@ -271,6 +271,19 @@ def test_data_must_fit_the_network(tmp_path: Path, data: list[Path], recipe: Rec
         Trainer(recipe, [tmp_path], tmp_path / "out")
 
 
+def test_a_colour_network_learns_grey_images_too(
+    tmp_path: Path, data: list[Path], recipe: Recipe
+) -> None:
+    grey = replace(recipe.data[0], grey=True)
+    both = replace(recipe, data=(recipe.data[0], grey))
+    rows: list[Row | None] = []
+    trainer = Trainer(both, data, tmp_path / "out", Options(steps=6))
+    shapes = {trainer.batches.draw(step)[0].shape[1] for step in range(6)}
+    trainer.run(rows.append)
+    assert shapes == {1, 3}
+    assert all(row.train_bpd < 9 for row in rows if row is not None)
+
+
 def test_command(tmp_path: Path, data: list[Path]) -> None:
     path = tmp_path / "small.toml"
     path.write_text(RECIPE)
