@@ -204,14 +204,40 @@ def test_jpeg_is_read_with_a_warning():
     assert reading.picture.metadata["ICCP"] == ICC
 
 
+def write_frames(kind: str, *colours: str, **options: object) -> bytes:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in colours]
+    file = io.BytesIO()
+    frames[0].save(file, kind, save_all=True, append_images=frames[1:], lossless=True, **options)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
 def test_only_the_first_frame_is_kept_and_said_so(kind):
-    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "green")]
-    file = io.BytesIO()
-    frames[0].save(file, kind, save_all=True, append_images=frames[1:], lossless=True)
-    reading = read_picture(file.getvalue())
+    reading = read_picture(write_frames(kind, "red", "blue", "green"))
+    assert not reading.complete
     assert reading.warnings == ("only the first of 3 frames is kept",)
     np.testing.assert_array_equal(to_true_colour(reading.picture).samples[0, 0], [255, 0, 0])
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
+def test_a_single_frame_is_all_there_is(kind):
+    reading = read_picture(write_frames(kind, "red"))
+    assert reading.complete
+    assert reading.warnings == ()
+
+
+def test_the_second_picture_of_a_jpeg_is_left_out_and_said_so():
+    reading = read_picture(write_frames("MPO", "red", "blue"))
+    assert not reading.complete
+    assert reading.warnings[0] == "only the first of 2 frames is kept"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_animation_may_leave_out_the_first_picture_of_a_png(count):
+    data = write_frames("PNG", "red", *("blue", "green")[:count], default_image=True)
+    reading = read_picture(data)
+    assert not reading.complete
+    assert reading.warnings == (f"only the first of {1 + count} frames is kept",)
 
 
 def make_described_png() -> bytes:

@@ -56,10 +56,24 @@ class Reading:
     picture: Picture
     format: str
     warnings: tuple[str, ...] = ()
+    frames: int = 1  # pictures in the file, of which the first is kept
+
+    @property
+    def complete(self) -> bool:
+        """Whether no frame of the file was left out."""
+        return self.frames == 1
 
 
 def read_picture(data: bytes) -> Reading:
     """Read an image file; raises InputError if it is damaged or its samples cannot be kept."""
+    reading = _read_any(data)
+    if reading.complete:
+        return reading
+    remark = f"only the first of {reading.frames} frames is kept"
+    return replace(reading, warnings=(remark, *reading.warnings))
+
+
+def _read_any(data: bytes) -> Reading:
     if not data:
         raise InputError("the file is empty")
     if data[:4] in (b"\x89PNG", b"\x89png") or data[1:4] == b"PNG":
@@ -89,9 +103,14 @@ def _read_png(data: bytes) -> Reading:
         metadata["BITS"] = bytes([file.depth])
     if name not in ("P", "RGB", "RGB16", "RGBA", "RGBA16"):
         metadata.pop("PLTE", None)  # a grey image has no use for one
-    frames = [struct.unpack(">I", c[:4])[0] for kind, c in file.chunks if kind == b"acTL"]
-    remarks = tuple(_remark_on_frames(count) for count in frames if count > 1)
-    return Reading(Picture(samples, MODES[name], metadata), "PNG", remarks)
+    return Reading(Picture(samples, MODES[name], metadata), "PNG", frames=_count_frames(file))
+
+
+def _count_frames(file: png.Png) -> int:
+    """Return the number of pictures in a PNG file: the first one, and those of its animation."""
+    kinds = [kind for kind, _ in file.chunks if kind in (b"fcTL", b"fdAT")]
+    # Pixels after the control chunk of a frame are that frame's; the first picture has its own.
+    return 1 + [kinds[i : i + 2] == [b"fcTL", b"fdAT"] for i in range(len(kinds))].count(True)
 
 
 def _read_pnm(data: bytes) -> Reading:
@@ -121,9 +140,8 @@ def _read_with_pillow(data: bytes) -> Reading:
     remarks = []
     with image:
         try:
-            frames = 1 if kind == "JPEG" else getattr(image, "n_frames", 1)
+            frames = getattr(image, "n_frames", 1)
             if frames > 1:
-                remarks.append(_remark_on_frames(frames))
                 image.seek(0)
             picture = _read_tiff(image, data) if kind == "TIFF" else picture_from_image(image)
         except InputError:
@@ -134,7 +152,7 @@ def _read_with_pillow(data: bytes) -> Reading:
         remarks.append(
             f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
         )
-    return Reading(picture, kind, tuple(remarks))
+    return Reading(picture, kind, tuple(remarks), frames)
 
 
 def _read_tiff(image: Any, data: bytes) -> Picture:
@@ -210,7 +228,3 @@ def _is_lossy_webp(data: bytes) -> bool:
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _remark_on_frames(count: int) -> str:
-    return f"only the first of {count} frames is kept"
