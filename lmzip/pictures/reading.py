@@ -2,7 +2,8 @@
 
 Invariant: the samples are those that the file holds, colours under transparent pixels included, and
 so is the mode. A file whose samples would have to be changed is refused. PNG and PNM have readers
-of their own (`lmzip.pictures.png`, `lmzip.pictures.pnm`), everything else is Pillow's.
+of their own (`lmzip.pictures.png`, `lmzip.pictures.pnm`), TIFF has one that watches over Pillow's
+(`lmzip.pictures.tiff`), everything else is Pillow's.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ import io
 import struct
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from lmzip.errors import InputError
 from lmzip.picture import MODES, Picture
-from lmzip.pictures import png, pnm
-from lmzip.pictures.metadata import exif_block, metadata_from_chunks
+from lmzip.pictures import png, pnm, tiff
+from lmzip.pictures.metadata import metadata_from_chunks
 from lmzip.pictures.pillow_images import picture_from_image
 
 SUFFIXES = (
@@ -29,8 +29,6 @@ LOSSY_SUFFIXES = (".jpg", ".jpeg")
 _PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
 # What Pillow raises for damaged files, depending on where it notices.
 _PILLOW_ERRORS = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, struct.error)
-_TIFF_RESOLUTION = 282
-_TIFF_MAGICS = (b"II*\0", b"MM\0*")
 _PNG_MODES = {
     (png.GREY, 16): "L16",
     (png.GREY_ALPHA, 8): "LA",
@@ -40,13 +38,6 @@ _PNG_MODES = {
     (png.RGB_ALPHA, 8): "RGBA",
     (png.RGB_ALPHA, 16): "RGBA16",
 }
-# Tags of TIFF that describe the layout of the pixels, or that have a block of their own.
-_EXIF_DIRECTORIES = (0x8769, 0x8825, 0xA005)  # EXIF, GPS, interoperability
-_TIFF_LAYOUT = frozenset(
-    {254, 255, 256, 257, 258, 259, 262, 263, 264, 265, 266, 273, 277, 278, 279, 280, 281, 282, 283}
-    | {284, 288, 289, 290, 291, 292, 293, 296, 301, 317, 318, 319, 320, 321, 322, 323, 324, 325}
-    | {330, 332, 334, 336, 338, 339, 340, 341, 347, 529, 530, 531, 532, 700, 34675}
-)
 
 
 @dataclass(frozen=True)
@@ -129,8 +120,8 @@ def _read_with_pillow(data: bytes) -> Reading:
     except Image.DecompressionBombError as error:
         raise InputError(str(error)) from None
     except UnidentifiedImageError:
-        if data[:4] in _TIFF_MAGICS:
-            raise InputError("damaged TIFF file, or samples that are not supported") from None
+        if data[:4] in tiff.MAGICS:
+            raise InputError(tiff.explain_failure(data)) from None
         raise InputError(
             "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
         ) from None
@@ -143,7 +134,11 @@ def _read_with_pillow(data: bytes) -> Reading:
             frames = getattr(image, "n_frames", 1)
             if frames > 1:
                 image.seek(0)
-            picture = _read_tiff(image, data) if kind == "TIFF" else picture_from_image(image)
+            if kind == "TIFF":
+                frames += tiff.count_sub_images(image)
+                picture = tiff.read_tiff(image, data)
+            else:
+                picture = picture_from_image(image)
         except InputError:
             raise
         except _PILLOW_ERRORS as error:
@@ -153,66 +148,6 @@ def _read_with_pillow(data: bytes) -> Reading:
             f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
         )
     return Reading(picture, kind, tuple(remarks), frames)
-
-
-def _read_tiff(image: Any, data: bytes) -> Picture:
-    """Read a TIFF image, 16-bit colour in two passes, and collect its EXIF tags."""
-    if 1 in image.tag_v2.get(338, ()):
-        raise InputError("premultiplied alpha cannot be kept exactly in other formats")
-    exif = image.getexif()
-    for directory in _EXIF_DIRECTORIES:
-        exif.get_ifd(directory)  # now, while the file is open
-    _load_unturned(image)
-    planes, depths = image.tag_v2.get(284, 1), image.tag_v2.get(258, (1,))
-    if max(depths) <= 8 or (len(image.getbands()) == 1 and max(depths) <= 16):
-        picture = picture_from_image(image)
-    elif image.mode in ("RGB", "RGBA") and len(depths) == len(image.getbands()) and planes == 1:
-        picture = _read_tiff_16(image, data)
-    else:
-        raise InputError(f"{len(depths)} channels of {max(depths)} bits in a layout not supported")
-    for tag in _TIFF_LAYOUT & set(exif):
-        del exif[tag]
-    metadata = dict(picture.metadata)
-    metadata.pop("EXIF", None)
-    if _TIFF_RESOLUTION not in image.tag_v2:
-        metadata.pop("PHYS", None)  # made up by Pillow
-    if len(exif):
-        metadata["EXIF"] = exif_block(exif.tobytes())
-    return replace(picture, metadata=metadata)
-
-
-def _read_tiff_16(image: Any, data: bytes) -> Picture:
-    """Read 16-bit colour, of which Pillow keeps the high bytes.
-
-    Taking the samples for those of the other byte order makes it keep the low bytes instead.
-    """
-    high = picture_from_image(image)
-    again: Any
-    with Image.open(io.BytesIO(data), formats=("TIFF",)) as again:
-        again.tile = [tile._replace(args=_swap_bytes(tile.args)) for tile in again.tile]
-        _load_unturned(again)
-        low = np.asarray(again)
-    samples = high.samples.astype(np.uint16) << 8 | low.reshape(high.samples.shape)
-    return Picture(samples, MODES[f"{high.mode.name}16"], high.metadata)
-
-
-def _load_unturned(image: Any) -> None:
-    """Decode a TIFF image without turning it as its orientation tag says, which Pillow would do.
-
-    The tag stays in the EXIF data, and the samples where they are in the file.
-    """
-
-    def keep_size() -> None:
-        image._size = image.im.size
-
-    image.load_end = keep_size
-    image.load()
-
-
-def _swap_bytes(args: Any) -> Any:
-    raw_mode, *rest = (args,) if isinstance(args, str) else args
-    swapped = raw_mode[:-1] + ("L" if raw_mode[-1] == "B" else "B")
-    return swapped if isinstance(args, str) else (swapped, *rest)
 
 
 def _is_lossy_webp(data: bytes) -> bool:
