@@ -194,3 +194,19 @@ def test_images_attached_to_the_first_are_left_out_and_said_so():
     reading = read_picture(file.getvalue())
     assert not reading.complete
     assert reading.warnings == ("only the first of 3 frames is kept",)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp", ".tiff"])
+def test_exif_of_a_big_tiff_becomes_classic(suffix):
+    exif = Image.Exif()
+    exif[271] = "Camera Works"  # make
+    exif.get_ifd(0x8769)[33434] = 0.01  # exposure time
+    file = io.BytesIO()
+    Image.new("RGB", (8, 9)).save(file, "TIFF", big_tiff=True, exif=exif.tobytes())
+    assert file.getvalue().startswith(b"II+\0")
+    picture = read_picture(file.getvalue()).picture
+    assert picture.metadata["EXIF"].startswith(b"II*\0")
+    with Image.open(io.BytesIO(write_picture(picture, suffix)[0])) as image:
+        again = image.getexif()
+        assert again[271] == "Camera Works"
+        assert float(again.get_ifd(0x8769)[33434]) == 0.01

@@ -70,6 +70,7 @@ def read_tiff(image: Any, data: bytes) -> Picture:
     for tag in _LAYOUT & set(exif):
         del exif[tag]
     if len(exif):
+        exif.bigtiff = False  # EXIF data is a classic TIFF structure, whatever it was read from
         metadata["EXIF"] = exif_block(exif.tobytes())
     return replace(picture, metadata=metadata)
 
