@@ -46,7 +46,7 @@ _NAME_WIDTH = 18
 )  # fmt: skip
 @click.option(
     "--effort", type=click.Choice(EFFORTS), default="default",
-    help="How many models and orders are tried.",
+    help="fast tries one model; best more of them, and classical coders at their strongest.",
 )  # fmt: skip
 @click.option(
     "--verify/--no-verify", default=True,
@@ -91,14 +91,15 @@ def compress_command(
         report.remark(f"{left_alone.count} JPEG files left alone: their pixels would take more")
     job = _Compression(options, verify, strip, keep, report)
     if archive:
-        if output is None:
+        if output is None and not to_stdout:
             raise click.UsageError("--archive needs -o FILE")
-        target = Source(Path(output), Path(output))
+        name = output or STANDARD
+        target = Source(Path(name), Path(name))
         targets = Targets.plan([target], output, force, to_stdout, many=False)
         if targets.to_folder:
-            raise click.UsageError(f"{output} is a folder; an archive is one file")
+            raise click.UsageError(f"{name} is a folder; an archive is one file")
         _check_stdout(targets, report)
-        with report.file(output):
+        with report.file(name):
             job.pack(sources, targets)
         return report.finish()
     many = any(Path(name).is_dir() for name in inputs)
@@ -127,7 +128,7 @@ class _Compression:
         began = time.monotonic()
         target = targets.of(source, _SUFFIX)
         targets.check(target, source)
-        picture = self._read(source)
+        picture, complete = self._read(source)
         self.report.note(
             f"{source.name}: {picture.width}x{picture.height} {picture.mode.name}, "
             f"metadata: {' '.join(picture.metadata) or 'none'}"
@@ -146,7 +147,7 @@ class _Compression:
         targets.write(target, source, data, file_times(picture.metadata))
         self._print(source.name, target, picture, data, time.monotonic() - began)
         if not self.keep:
-            targets.remove_input(source, target)
+            self._remove(source, target, complete, targets)
 
     def pack(self, sources: list[Source], targets: Targets) -> None:
         """Pack all files that can be read into one archive."""
@@ -154,7 +155,7 @@ class _Compression:
         target = Path(targets.output or STANDARD)
         name = str(target)
         pictures: list[tuple[str, Picture]] = []
-        used: dict[str, Source] = {}
+        used: dict[str, tuple[Source, bool]] = {}
         if not targets.to_stdout:
             targets.check_target(target)
         for source in sources:
@@ -163,9 +164,13 @@ class _Compression:
                 if not targets.to_stdout:
                     targets.check_input(target, source)
                 if inside in used:
-                    raise OutputError(f"{used[inside].name} is {inside} in the archive already")
-                pictures.append((inside, self._read(source)))
-                used[inside] = source
+                    other, _ = used[inside]
+                    raise OutputError(f"{other.name} is {inside} in the archive already")
+                if not _is_utf8(inside):
+                    raise OutputError("its name is not UTF-8, as names in an archive have to be")
+                picture, complete = self._read(source)
+                pictures.append((inside, picture))
+                used[inside] = source, complete
         if not pictures:
             return
         with self.report.progress(name) as progress:
@@ -176,8 +181,15 @@ class _Compression:
         total = sum(picture.samples.nbytes for _, picture in pictures)
         self._describe(name, target, total, read_info(data), time.monotonic() - self.began)
         if not self.keep:
-            for source in used.values():
-                targets.remove_input(source, target)
+            for source, complete in used.values():
+                self._remove(source, target, complete, targets)
+
+    def _remove(self, source: Source, target: Path, complete: bool, targets: Targets) -> None:
+        """Delete an input, all of which is in the output."""
+        if complete:
+            targets.remove_input(source, target)
+        else:
+            self.report.warn(source.name, "not deleted: not all of it is in the output")
 
     def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
         with Archive(data, model=self._own_model(), threads=self.options.threads) as archive:
@@ -203,17 +215,18 @@ class _Compression:
             "seconds": round(seconds, 3),
         }
 
-    def _read(self, source: Source) -> Picture:
+    def _read(self, source: Source) -> tuple[Picture, bool]:
+        """Return what to compress, and whether that is all of the file."""
         status, data = source.status(), source.read()
         reading = read_image(data)
         for remark in reading.warnings:
             self.report.warn(source.name, remark)
         picture = reading.picture
         if self.strip:
-            return strip_metadata(picture)
-        if status is None:
-            return picture
-        return replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
+            picture = strip_metadata(picture)
+        elif status is not None:
+            picture = replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
+        return picture, reading.complete
 
     def _own_model(self) -> str | None:
         return None if self.options.model == AUTO else self.options.model
@@ -281,6 +294,13 @@ def _check_choice(options: Options) -> None:
             candidate_codings(options)
     except InputError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 class _LeftAlone:

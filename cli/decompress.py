@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -14,9 +15,11 @@ from lmzip.cli.options import common_options, model_option, output_options
 from lmzip.cli.report import Report, fit_name, format_size
 from lmzip.cli.verify import verify_source
 from lmzip.decompression import Region, decompress_picture
-from lmzip.errors import InputError
+from lmzip.errors import DamagedError, InputError
 from lmzip.picture import Picture
 from lmzip.pictures.metadata import file_times
+from lmzip.pictures.reading import LOSSY_SUFFIXES
+from lmzip.pictures.reading import SUFFIXES as READABLE_SUFFIXES
 from lmzip.pictures.writing import SUFFIXES, check_suffix, default_suffix, write_picture
 
 
@@ -86,14 +89,15 @@ def decompress_command(
     targets = Targets.plan(sources, output, force, to_stdout, many)
     if targets.to_stdout and as_json:
         raise click.UsageError("--json and a file cannot both go to stdout")
-    if targets.output is not None and not targets.to_folder and Path(targets.output).suffix:
-        _check_ending(targets.output)
     report.lines_to_stderr = targets.to_stdout
     job = _Decompression(targets, f".{kind}" if kind else None, model, threads, report)
+    if targets.output is not None and job.to_image:
+        _check_ending(targets.output)
     for source in sources:
         with report.file(source.name):
+            failures = report.failures
             job.decompress(source, region, only)
-            if not keep:
+            if not keep and report.failures == failures:
                 job.remove(source)
     return report.finish()
 
@@ -108,6 +112,14 @@ class _Decompression:
     threads: int
     report: Report
 
+    @property
+    def to_image(self) -> bool:
+        """Whether -o is the name of one image, as its ending says; else it may be a folder."""
+        output = self.targets.output
+        if output is None or self.targets.to_folder:
+            return False
+        return Path(output).suffix.lower() in {*SUFFIXES, *READABLE_SUFFIXES, *LOSSY_SUFFIXES}
+
     def decompress(self, source: Source, region: Region | None, only: tuple[str, ...]) -> None:
         """Restore one image file, or the images of one archive."""
         data = source.read()
@@ -121,6 +133,7 @@ class _Decompression:
         began = time.monotonic()
         suffix = self._early_suffix()
         if suffix:  # before the work if the name is known
+            check_suffix(suffix)
             self.targets.check(self.targets.of(source, suffix), source)
         with self.report.progress(source.name) as progress:
             picture = decompress_picture(
@@ -140,27 +153,49 @@ class _Decompression:
             chosen = _choose(names, only) if only else list(range(len(names)))
             if self.targets.to_stdout and len(chosen) > 1:
                 raise InputError("an archive of several images cannot go to stdout: use -o FOLDER")
+            if self.to_image and len(chosen) > 1:
+                raise OutputError(
+                    f"{self.targets.output} is one file, and the archive has {len(chosen)} images",
+                    "-o FOLDER takes them all, --only NAME one of them",
+                )
+            stems = Counter(PurePosixPath(name).with_suffix("") for name in names)
             for numbers in group_numbers(data, chosen):
                 began = time.monotonic()
-                with self.report.file(f"{source.name}: {names[numbers[0]]}"):
-                    for number, picture in zip(numbers, archive.pictures(numbers), strict=True):
-                        with self.report.file(f"{source.name}: {names[number]}"):
-                            self._write_member(source, names[number], len(chosen), picture, began)
-                        began = time.monotonic()
+                labels = [f"{source.name}: {names[number]}" for number in numbers]
+                try:
+                    pictures = archive.pictures(numbers)
+                except DamagedError as error:
+                    for label in labels:
+                        with self.report.file(label):
+                            raise error
+                    continue
+                for number, label, picture in zip(numbers, labels, pictures, strict=True):
+                    with self.report.file(label):
+                        self._write_member(source, names[number], stems, picture, began)
+                    began = time.monotonic()
 
     def _write_member(
-        self, source: Source, name: str, count: int, picture: Picture, began: float
+        self,
+        source: Source,
+        name: str,
+        stems: Counter[PurePosixPath],
+        picture: Picture,
+        began: float,
     ) -> None:
         """Write one image of an archive, below a folder or to the one file that was asked for."""
         inside, output = _safe_path(name), self.targets.output
-        if self.targets.to_stdout or (count == 1 and output and self._early_suffix()):
+        if self.targets.to_stdout or self.to_image:
             suffix = self._early_suffix() or default_suffix(picture)
             self._write(source, Path(output or name), suffix, picture, began)
             return
         known = inside.suffix.lower() if inside.suffix.lower() in SUFFIXES else None
         suffix = self.suffix or known or default_suffix(picture)
         folder = source.path.with_suffix("") if output is None else Path(output)
-        target = Path(folder, inside).with_suffix(suffix)
+        target = Path(folder, inside)
+        if suffix != known and stems[PurePosixPath(name).with_suffix("")] > 1:
+            target = target.with_name(target.name + suffix)  # a.gif beside a.png: a.gif.png
+        else:
+            target = target.with_suffix(suffix)
         target.parent.mkdir(parents=True, exist_ok=True)
         self._write(source, target, suffix, picture, began)
 

@@ -74,14 +74,14 @@ def _show(name: str, picture: Picture, threads: int, report: Report) -> None:
         raise VerificationError("other pixels came back")
     info = read_info(data)
     png, webp = _png_size(picture), _webp_size(picture)
-    saved = 1 - len(data) / min(size for size in (png, webp) if size)
-    shown_webp = f"{webp:8}" if webp else f"{'-':>8}"
+    others = [size for size in (png, webp) if size]
+    saved = f"{1 - len(data) / min(others):.1%}" if others else "-"
     model = f"{info.model_bpd:6.3f}" if info.model_bpd is not None else f"{info.method:>6}"
     report.result(
-        f"{shorten(name, 16):<16} {png:8} {shown_webp} {len(data):8} {saved:8.1%} "
+        f"{shorten(name, 16):<16} {png or '-':>8} {webp or '-':>8} {len(data):8} {saved:>8} "
         f"{info.bpd:6.3f} {model} {seconds:8.1f}",
         input=name,
-        png_bytes=png,
+        png_bytes=png or None,
         webp_bytes=webp or None,
         bytes=len(data),
         bpd=info.bpd,
@@ -93,7 +93,7 @@ def _show(name: str, picture: Picture, threads: int, report: Report) -> None:
 
 
 def _png_size(picture: Picture) -> int:
-    """Return the size of the smaller of Pillow's PNG file and ours."""
+    """Return the size of the smaller of Pillow's PNG file and ours, 0 if PNG has no such mode."""
     sizes = []
     if picture.mode.name != "CMYK":
         sizes.append(len(write_picture(picture, ".png")[0]))

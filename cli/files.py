@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from lmzip.archive_file import read_chunk, read_index
 from lmzip.binary import Reader
 from lmzip.cli.report import Report
 from lmzip.errors import DamagedError, InputError
@@ -86,14 +87,20 @@ def is_archive(data: bytes) -> bool:
 def group_numbers(data: bytes, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
     """Cut the numbers of an archive's images into groups that fit into memory together.
 
-    Images that are decoded together share the decoding of their chunks. In a damaged archive, each
-    is decoded alone, so that those that are whole can be saved.
+    Images that are decoded together share the decoding of their chunks. Those of a damaged archive
+    come chunk by chunk, so that what is whole can be saved.
     """
+    view = memoryview(data)
+    index = read_index(view)
     try:
-        info = read_info(data)
-        size = max(1, _SAMPLES_AT_ONCE * info.count // max(1, info.samples))
+        for chunk in index.chunks:
+            read_chunk(view, chunk)
     except DamagedError:
-        size = 1
+        groups = [[n for n in chunk.images if n in set(numbers)] for chunk in index.chunks]
+        yield from filter(None, groups)
+        return
+    info = read_info(data)
+    size = max(1, _SAMPLES_AT_ONCE * info.count // max(1, info.samples))
     for first in range(0, len(numbers), size):
         yield numbers[first : first + size]
 
@@ -172,6 +179,8 @@ class Targets:
             )
         if target.is_dir():
             raise OutputError(f"{target} is a folder")
+        if not self.to_folder and not target.parent.is_dir():
+            raise OutputError(f"{target.parent} is not a folder")
         if not self.force and os.path.lexists(target) and not _is_device(target):
             raise OutputError(f"{target} already exists", "-f overwrites it")
 
@@ -212,7 +221,8 @@ def write_file(
     times: tuple[int, int] | None = None,
 ) -> None:
     """Write a file whole or not at all, and make sure that it will survive a crash."""
-    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.lmzip-tmp")
+    start = os.fsdecode(os.fsencode(target.name)[:200])  # names are limited in bytes
+    temporary = target.with_name(f".{start}.{os.getpid()}.lmzip-tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "wb") as file:

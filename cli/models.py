@@ -18,7 +18,7 @@ _SHOWN = 16  # digits of a fingerprint, as many as a file carries
 @click.command("models")
 @common_options(threads=False)
 def models_command(as_json: bool, quiet: bool, verbose: int) -> int:
-    """List the installed models: training data, orders, cost, bits and fingerprint."""
+    """List the installed models: training data, orders, cost and fingerprint."""
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     for entry in list_models():
         with report.file(entry.name):

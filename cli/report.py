@@ -39,7 +39,7 @@ def exit_code_of(error: BaseException) -> int:
 
 def print_error(text: str, label: str = "lmzip") -> None:
     """Print one line on stderr."""
-    click.echo(f"{label}: {text}", err=True)
+    click.echo(f"{label}: {printable(text)}", err=True)
 
 
 def describe_os_error(error: OSError) -> str:
@@ -55,6 +55,7 @@ class Report:
         self.quiet, self.verbose, self.as_json = quiet, verbose, as_json
         self.entries: list[dict[str, Any]] = []
         self.code = OK
+        self.failures = 0
         self.lines_to_stderr = False  # while stdout carries files
         self._bar_width = 0
 
@@ -66,7 +67,8 @@ class Report:
     def line(self, text: str) -> None:
         """Print a line of results."""
         if not self.as_json and not self.quiet:
-            click.echo(text, err=self.lines_to_stderr)
+            lines = "\n".join(map(printable, text.split("\n")))
+            click.echo(lines, err=self.lines_to_stderr)
 
     def remark(self, text: str) -> None:
         """Print something about the whole run that its user should know."""
@@ -85,6 +87,7 @@ class Report:
 
     def fail(self, name: str, reason: str, code: int = FAILED, hint: str = "") -> None:
         """Print an error and remember that not all went well."""
+        self.failures += 1
         print_error(f"{name}: {reason}")
         if hint:
             print_error(hint, label="hint")
@@ -166,6 +169,11 @@ def _reason_for(name: str, error: OSError) -> str:
     return reason
 
 
+def printable(text: str) -> str:
+    """Escape what would break a line or upset a terminal: names of files may hold anything."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def shorten(text: str, width: int) -> str:
     """Cut the middle out of a text that is too long."""
     if len(text) <= width:
@@ -187,4 +195,5 @@ def format_size(size: float) -> str:
 
 def fit_name(name: str, width: int) -> str:
     """Pad a name to a column; on a terminal, shorten it to fit."""
+    name = printable(name)
     return f"{shorten(name, width) if sys.stdout.isatty() else name:<{width}}"

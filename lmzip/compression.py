@@ -1,12 +1,14 @@
 """From a picture to an image file: tiles, the choice of a coding, and the classical fallback.
 
-With model and order left to lmzip a file is never larger, but for its header, than the smallest
-classical encoding. The classical encoders run quickly first, and thoroughly only where they could
-win; a sample of the picture tells which network to use and whether any is worth running.
+With model and order left to lmzip a file is no larger, but for its header, than the smallest
+classical encoding. The classical encoders run quickly first, and thoroughly only where they seem
+able to win (with effort "best", always); a sample of the picture tells which network to use and
+whether any is worth running.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 
@@ -66,7 +68,7 @@ def compress_picture(
 
     by_network, header = _encode_tiles(picture, *coding, options, progress)
     size = sum(map(_size, by_network))
-    if quick is not None and _size(quick) < _closeness(quick, picture) * size:
+    if quick is not None and _size(quick) < _closeness(quick, picture, options) * size:
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         classical = _write_classical(picture, best)
         if len(classical) < size:
@@ -84,7 +86,9 @@ def _size(chunk: Chunk) -> int:
     return len(chunk.data)
 
 
-def _closeness(quick: Chunk, picture: Picture) -> float:
+def _closeness(quick: Chunk, picture: Picture, options: Options) -> float:
+    if options.effort == BEST:
+        return math.inf
     drawing = 8 * _size(quick) < DRAWING * picture.samples.size
     return CLOSE_DRAWING if drawing else CLOSE
 
@@ -122,14 +126,13 @@ def choose_by_sample(
     crops: Samples, codings: Sequence[tuple[Model, Order]], options: Options
 ) -> tuple[tuple[Model, Order], int]:
     """Code crops (N, H, W, C) with each candidate; return the cheapest and its cost."""
-    tried = codings[:1] if options.effort == "fast" else codings
     crops = np.ascontiguousarray(crops)
     costs = [
         EncodeJob(model.path, options.backend, order, crops, (len(crops),)).run()[0].cost
-        for model, order in tried
+        for model, order in codings
     ]
     best = int(np.argmin(costs))
-    return tried[best], costs[best]
+    return codings[best], costs[best]
 
 
 def _sample(samples: Samples) -> Samples:

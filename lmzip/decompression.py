@@ -17,7 +17,7 @@ from lmzip.image_file import (
     read_chunks,
     read_image_header,
     read_pixel_checksum,
-    tile_bounds,
+    tile_bound,
 )
 from lmzip.jobs import DecodeJob
 from lmzip.picture import Picture, Samples
@@ -49,10 +49,9 @@ class Region:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """One chunk, and the pixels and channels that it holds."""
+class _Place:
+    """The pixels and channels that a chunk holds."""
 
-    chunk: Chunk
     rows: tuple[int, int]
     columns: tuple[int, int]
     channels: tuple[int, ...]
@@ -61,6 +60,22 @@ class _Piece:
     def shape(self) -> tuple[int, int, int]:
         height, width = self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
         return height, width, len(self.channels)
+
+    def overlaps(self, region: Region) -> bool:
+        return (
+            self.rows[0] < region.top + region.height
+            and region.top < self.rows[1]
+            and self.columns[0] < region.left + region.width
+            and region.left < self.columns[1]
+        )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One chunk, and where it belongs."""
+
+    chunk: Chunk
+    place: _Place
 
 
 def decompress_picture(
@@ -81,38 +96,29 @@ def decompress_picture(
     header = read_image_header(reader)
     wanted = region or Region(0, 0, header.height, header.width)
     wanted.check_within(header.height, header.width)
-    chunks = read_chunks(reader, header)
+    chunks = read_chunks(reader, header, lambda number: _place(header, number).overlaps(wanted))
     checksum = read_pixel_checksum(reader)
-    pieces = [piece for piece in _place_chunks(header, chunks) if _overlaps(piece, wanted)]
+    places = [_place(header, number) for number in range(len(chunks))]
+    pieces = [_Piece(c, p) for c, p in zip(chunks, places, strict=True) if p.overlaps(wanted)]
     shape = wanted.height, wanted.width, header.mode.channels
     try:
         samples: Samples = np.empty(shape, header.mode.dtype)
     except (MemoryError, ValueError) as error:
         raise FormatError(f"{shape[0]}x{shape[1]} pixels do not fit into memory") from error
     for piece, values in _decode_pieces(header, pieces, model, threads, backend, progress):
-        _paste(samples, piece, values, wanted)
+        _paste(samples, piece.place, values, wanted)
     if region is None and checksum_of_samples(samples) != checksum:
         raise DamagedError("checksum mismatch of the pixels (file is damaged)")
     return Picture(samples, header.mode, header.metadata)
 
 
-def _place_chunks(header: ImageHeader, chunks: list[Chunk]) -> list[_Piece]:
-    places = [
-        (rows, columns, channels)
-        for rows in tile_bounds(header.height, header.grid[0])
-        for columns in tile_bounds(header.width, header.grid[1])
-        for channels in header.groups
-    ]
-    return [_Piece(chunk, *place) for chunk, place in zip(chunks, places, strict=True)]
-
-
-def _overlaps(piece: _Piece, region: Region) -> bool:
-    return (
-        piece.rows[0] < region.top + region.height
-        and region.top < piece.rows[1]
-        and piece.columns[0] < region.left + region.width
-        and region.left < piece.columns[1]
-    )
+def _place(header: ImageHeader, number: int) -> _Place:
+    """Return the place of a chunk: tile by tile, and group by group in a tile."""
+    tile, group = divmod(number, len(header.groups))
+    row, column = divmod(tile, header.grid[1])
+    rows = tile_bound(header.height, header.grid[0], row)
+    columns = tile_bound(header.width, header.grid[1], column)
+    return _Place(rows, columns, header.groups[group])
 
 
 def _decode_pieces(
@@ -127,8 +133,8 @@ def _decode_pieces(
     decoded = []
     for piece in pieces:
         if piece.chunk.method != NETWORK:
-            mode = mode_of_group(piece.channels) if header.coding else header.mode
-            height, width, _ = piece.shape
+            mode = mode_of_group(piece.place.channels) if header.coding else header.mode
+            height, width, _ = piece.place.shape
             values = decode_classical(piece.chunk.method, piece.chunk.data, mode, height, width)
             decoded.append((piece, values))
     if not by_network:
@@ -142,7 +148,7 @@ def _decode_pieces(
     for team in teams:
         streams = tuple(piece.chunk.data for piece in team)
         ones = (1,) * len(team)
-        jobs.append(DecodeJob(network.path, backend, order, team[0].shape, streams, ones))
+        jobs.append(DecodeJob(network.path, backend, order, team[0].place.shape, streams, ones))
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
         decoded += zip(team, images, strict=True)
     return decoded
@@ -152,7 +158,7 @@ def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
     """Group pieces of one shape, which are decoded in step, and leave work for every worker."""
     by_shape: dict[tuple[int, int, int], list[_Piece]] = {}
     for piece in pieces:
-        by_shape.setdefault(piece.shape, []).append(piece)
+        by_shape.setdefault(piece.place.shape, []).append(piece)
     most = min(TOGETHER, -(-len(pieces) // workers))
     return [
         alike[first : first + most]
@@ -161,10 +167,10 @@ def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
     ]
 
 
-def _paste(target: Samples, piece: _Piece, values: Samples, region: Region) -> None:
-    """Copy what a piece and a region share."""
-    top, bottom = (max(0, min(row - region.top, region.height)) for row in piece.rows)
-    left, right = (max(0, min(col - region.left, region.width)) for col in piece.columns)
-    from_row, from_column = top + region.top - piece.rows[0], left + region.left - piece.columns[0]
+def _paste(target: Samples, place: _Place, values: Samples, region: Region) -> None:
+    """Copy what a place and a region share."""
+    top, bottom = (max(0, min(row - region.top, region.height)) for row in place.rows)
+    left, right = (max(0, min(col - region.left, region.width)) for col in place.columns)
+    from_row, from_column = top + region.top - place.rows[0], left + region.left - place.columns[0]
     part = values[from_row : from_row + bottom - top, from_column : from_column + right - left]
-    target[top:bottom, left:right, list(piece.channels)] = part
+    target[top:bottom, left:right, list(place.channels)] = part

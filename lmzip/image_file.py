@@ -7,7 +7,7 @@ goes into a chunk is the business of `lmzip.compression` and `lmzip.decompressio
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +85,12 @@ def choose_grid(height: int, width: int) -> tuple[int, int]:
 
 def tile_bounds(size: int, count: int) -> list[tuple[int, int]]:
     """Cut 0..size into `count` ranges whose lengths differ by at most one."""
-    return [(i * size // count, (i + 1) * size // count) for i in range(count)]
+    return [tile_bound(size, count, number) for number in range(count)]
+
+
+def tile_bound(size: int, count: int, number: int) -> tuple[int, int]:
+    """Return one of the ranges of `tile_bounds`."""
+    return number * size // count, (number + 1) * size // count
 
 
 def write_prelude(writer: Writer, kind: int) -> None:
@@ -132,15 +137,20 @@ def read_image_header(reader: Reader) -> ImageHeader:
     return _unpack_header(header)
 
 
-def read_chunks(reader: Reader, header: ImageHeader) -> list[Chunk]:
-    """Read all chunks and check each one's checksum."""
+def read_chunks(
+    reader: Reader, header: ImageHeader, is_needed: Callable[[int], bool] = lambda number: True
+) -> list[Chunk]:
+    """Read all chunks; check the checksums of those that are needed, of all unless told."""
     count = header.grid[0] * header.grid[1] * len(header.groups)
     chunks = []
     for number in range(count):
         start = reader.position
         method = reader.byte()
         data = bytes(reader.block())
-        reader.checksum(start, f"chunk {number + 1} of {count}")
+        if is_needed(number):
+            reader.checksum(start, f"chunk {number + 1} of {count}")
+        else:
+            reader.raw(4)
         chunks.append(Chunk(method, data))
     return chunks
 

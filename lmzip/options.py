@@ -13,7 +13,8 @@ from lmzip.registry import Model, list_models, load_model
 
 AUTO = "auto"
 BEST = "best"
-EFFORTS = ("fast", "default", "best")
+FAST = "fast"
+EFFORTS = (FAST, "default", BEST)
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,15 @@ class Options:
 def candidate_codings(options: Options, mode: Mode | None = None) -> list[tuple[Model, Order]]:
     """Return the models and orders to choose from, the likeliest first; if given, for a mode."""
     if options.order == BEST:
-        return [
+        codings = [
             (model, order)
             for model in _candidates(options, None, mode)
             for order in expand_orders(model.network.orders)
         ]
-    order = parse_order(options.order)
-    return [(model, order) for model in _candidates(options, order, mode)]
+    else:
+        order = parse_order(options.order)
+        codings = [(model, order) for model in _candidates(options, order, mode)]
+    return codings[:1] if options.effort == FAST else codings
 
 
 def _candidates(options: Options, order: Order | None, mode: Mode | None) -> list[Model]:

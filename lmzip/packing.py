@@ -115,7 +115,7 @@ def _encode_shape(
     coded = _encode_batches(images, mode, batches, options, progress)
     if options.forced:
         return _assemble(batches, coded), set()
-    rejected = _find_cheaper_alone(images, mode, batches, coded)
+    rejected = _find_cheaper_alone(images, mode, batches, coded, options.effort == BEST)
     if rejected:
         kept = [([m for m in members if m not in rejected], c) for members, c in batches]
         batches = [(members, choice) for members, choice in kept if members]
@@ -192,13 +192,14 @@ def _find_cheaper_alone(
     mode: Mode,
     batches: Sequence[tuple[list[int], Choice]],
     coded: Sequence[Sequence[Coded]],
+    thorough: bool,
 ) -> set[int]:
     """Return the images whose classical encoding is smaller than what the network takes."""
     cheaper = set()
     for (members, _), groups in zip(batches, coded, strict=True):
         for place, member in enumerate(members):
             bits = to_bits(sum(group.costs[place] for group in groups))
-            _, data = encode_classical(images[member], mode, thorough=False)
+            _, data = encode_classical(images[member], mode, thorough=thorough)
             if 8 * (len(data) + FILE_OVERHEAD) < bits:
                 cheaper.add(member)
     return cheaper

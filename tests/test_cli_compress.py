@@ -169,6 +169,18 @@ def test_rm_keeps_inputs_that_go_to_a_device(cli):
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
+@pytest.mark.parametrize("archive", [[], ["--archive", "-o", "all.lmz"]])
+def test_rm_keeps_what_has_more_than_the_output(cli, archive):
+    frames = [Image.fromarray(np.full((8, 9, 3), level, np.uint8)) for level in (10, 200)]
+    frames[0].save("pages.tiff", save_all=True, append_images=frames[1:])
+    write_image(Path("a.png"))
+    result = cli.compress("--rm", *archive, "pages.tiff", "a.png")
+    assert result.code == 0
+    assert "lmzip: pages.tiff: warning: not deleted: not all of it is in the output\n" in result.err
+    assert Path("pages.tiff").exists()
+    assert not Path("a.png").exists()
+
+
 def test_rm_needs_verification(cli):
     result = cli.compress("--rm", "--no-verify", "a.png")
     assert (result.code, result.err) == (
@@ -250,6 +262,39 @@ def test_stdin_and_stdout(cli):
     assert (process.returncode, err[:3]) == (0, b"-  ")
     np.testing.assert_array_equal(decompress_picture(out, model=cli.model).samples, picture.samples)
     assert os.listdir() == ["a.png"]
+
+
+def test_an_archive_on_stdout(cli):
+    write_image(Path("a.png"))
+    process = start("compress", "--model", cli.model, "--archive", "-c", "a.png")
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert lmzip.read_info(out).is_archive
+
+
+def test_long_names_and_names_that_are_no_text(cli):
+    long, odd = "日" * 83 + ".png", os.fsdecode(b"bad\xff\n.png")
+    for name in (long, odd):
+        write_image(Path(name))
+    result = cli.compress(long, odd)
+    assert (result.code, result.err) == (0, "")
+    assert "bad\\udcff\\n.png" in result.out
+    assert len(result.out.splitlines()) == 3
+    assert Path(long).with_suffix(".lmz").exists()
+    assert Path(odd).with_suffix(".lmz").exists()
+    result = cli.compress("--archive", "-o", "all.lmz", odd, long)
+    assert (result.code, result.err) == (
+        1,
+        "lmzip: bad\\udcff\\n.png: its name is not UTF-8, as names in an archive have to be\n",
+    )
+    assert lmzip.read_info("all.lmz").count == 1
+
+
+def test_a_folder_that_is_missing_is_noticed_before_the_work(cli, monkeypatch):
+    write_image(Path("a.png"))
+    monkeypatch.setattr("lmzip.cli.compress.compress_picture", None)
+    result = cli.compress("a.png", "-o", "nowhere/a.lmz")
+    assert (result.code, result.err) == (1, "lmzip: a.png: nowhere is not a folder\n")
 
 
 def test_never_binary_to_a_terminal(cli, monkeypatch):

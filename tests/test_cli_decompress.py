@@ -112,6 +112,17 @@ def test_rm_deletes_the_compressed_file(cli, photo):
     assert sorted(os.listdir()) == ["photo.png", "y.png"]
 
 
+def test_rm_keeps_an_archive_that_is_not_all_restored(cli):
+    make_archive(cli, ["a.png", "bb.png"])
+    Path("all").mkdir()
+    Path("all/bb.png").write_bytes(b"in the way")
+    assert cli.decompress("--rm", "all.lmz").code == 1
+    assert Path("all.lmz").exists()
+    assert Path("all/a.png").exists()
+    assert cli.decompress("--rm", "-f", "all.lmz").code == 0
+    assert not Path("all.lmz").exists()
+
+
 @pytest.mark.parametrize("option", [["--region", "0,0,2,2"], ["--only", "0"]])
 def test_rm_does_not_lose_parts(cli, photo, option):
     result = cli.decompress("--rm", *option, "photo.lmz", "-o", "y.png")
@@ -244,6 +255,29 @@ def test_an_archive_becomes_a_folder(cli):
         np.testing.assert_array_equal(read(Path("all", path)).samples, pictures[name].samples)
 
 
+def test_images_of_an_archive_never_share_a_file(cli):
+    pictures = make_archive(cli, ["a.gif", "a.png", "a.ppm", "b/c.gif"])
+    assert cli.decompress("all.lmz").code == 0
+    names = {"a.gif": "a.gif.png", "a.png": "a.png", "a.ppm": "a.ppm", "b/c.gif": "b/c.png"}
+    for name, path in names.items():
+        np.testing.assert_array_equal(read(Path("all", path)).samples, pictures[name].samples)
+    assert cli.decompress("all.lmz", "--format", "tiff", "-o", "tiffs").code == 0
+    assert sorted(os.listdir("tiffs")) == ["a.gif.tiff", "a.png.tiff", "a.ppm.tiff", "b"]
+
+
+def test_the_output_of_an_archive_is_a_folder_unless_it_is_named_as_an_image(cli):
+    make_archive(cli, ["a.png", "bb.png"])
+    assert cli.decompress("all.lmz", "-o", "out.v1").code == 0
+    assert sorted(os.listdir("out.v1")) == ["a.png", "bb.png"]
+    result = cli.decompress("all.lmz", "-o", "out.png")
+    assert (result.code, result.err) == (
+        1,
+        "lmzip: all.lmz: out.png is one file, and the archive has 2 images\n"
+        "hint: -o FOLDER takes them all, --only NAME one of them\n",
+    )
+    assert not Path("out.png").exists()
+
+
 @pytest.mark.parametrize("wanted", ["bb.png", "1"])
 def test_one_image_of_an_archive(cli, wanted):
     pictures = make_archive(cli, ["a.png", "bb.png"])
@@ -292,6 +326,17 @@ def test_what_is_whole_of_a_damaged_archive_is_saved(cli):
     result = cli.decompress("all.lmz")
     assert (result.code, len(result.err.splitlines())) == (3, 1)
     assert len(result.out.splitlines()) == 3
+
+
+def test_images_of_a_whole_batch_are_saved_and_the_others_named(cli, monkeypatch):
+    monkeypatch.setattr("lmzip.packing.BATCH_PIXELS", 2 * 12 * 18)
+    make_archive(cli, ["a.png", "bb.png", "ccc.png", "dddd.png"])
+    damage("all.lmz", 40)
+    result = cli.decompress("all.lmz")
+    assert result.code == 3
+    reason = "checksum mismatch at byte 6 (file is damaged)"
+    assert result.err == "".join(f"lmzip: all.lmz: {n}.png: {reason}\n" for n in ("a", "bb"))
+    assert sorted(os.listdir("all")) == ["ccc.png", "dddd.png"]
 
 
 def test_archives_are_verified(cli):

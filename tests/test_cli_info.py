@@ -91,6 +91,14 @@ def test_demo_compares_and_restores(cli):
     assert (result.code, result.err) == (1, "lmzip: missing.png: No such file or directory\n")
 
 
+def test_demo_shows_what_no_other_format_holds(cli):
+    write_image(Path("x.tiff"), make_picture("CMYK"))
+    result = cli("demo", "x.tiff")
+    assert (result.code, result.err) == (0, "")
+    cells = result.out.splitlines()[1].split()
+    assert (cells[1], cells[2], cells[4]) == ("-", "-", "-")
+
+
 def test_demo_without_photographs_says_what_to_do(cli, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = cli("demo")

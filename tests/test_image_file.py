@@ -23,6 +23,7 @@ from networks import (
 
 import lmzip
 from lmzip.binary import Reader
+from lmzip.errors import DamagedError
 from lmzip.image_file import read_image_header, tile_bounds
 from lmzip.orders import Order, observed_first, parse_order
 from lmzip.picture import MODES, Picture
@@ -159,6 +160,18 @@ def test_regions_decode_only_the_tiles_that_they_touch(
         found = lmzip.decompress_region(data, *region, model=path)
         assert np.array_equal(found, image[top : top + height, left : left + width])
     assert [sum(teams) for teams in decodings] == [1, 4, 3, 9]
+
+
+def test_regions_do_not_mind_damage_elsewhere(
+    nine_tiles: tuple[Pixels, bytes, Path, list[list[int]]],
+) -> None:
+    image, data, path, _ = nine_tiles
+    damaged = bytearray(data)
+    damaged[-20] ^= 1  # in the last tile
+    region = lmzip.decompress_region(bytes(damaged), 0, 0, 16, 24, model=path)
+    assert np.array_equal(region, image[:16])
+    with pytest.raises(DamagedError, match="chunk 9 of 9"):
+        lmzip.decompress_region(bytes(damaged), 15, 15, 2, 2, model=path)
 
 
 @pytest.mark.parametrize(
