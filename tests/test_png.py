@@ -139,12 +139,37 @@ def test_a_gradient_is_predicted():
          "pixels are missing"),
         (lambda d: _edit(d, b"IHDR", lambda c: c[:9] + b"\3" + c[10:]), "no palette"),
         (lambda d: d.replace(_chunk_of(d, b"IDAT"), b""), "pixels are missing"),
+        (lambda d: d[:8] + _chunk_of(d, b"IEND"), "it does not start with a header"),
     ],
 )  # fmt: skip
 def test_damage_is_named(damage, reason):
     data = write_png(Png(make_samples(GREY, 8, 5, 6), 8, GREY))
     with pytest.raises(InputError, match=f"damaged PNG file .*{reason}"):
         read_png(damage(data))
+
+
+@pytest.mark.parametrize(
+    ("colour", "chunk"),
+    [
+        (GREY, (b"acTL", b"\0\0")),
+        (PALETTE, (b"PLTE", b"")),
+        (PALETTE, (b"PLTE", bytes(7))),
+        (PALETTE, (b"PLTE", bytes(771))),
+        (RGB, (b"PLTE", bytes(4))),
+        (PALETTE, (b"tRNS", bytes(257))),
+        (GREY, (b"tRNS", b"\1")),
+        (GREY, (b"tRNS", bytes(6))),
+        (RGB, (b"tRNS", bytes(2))),
+    ],
+)
+def test_chunks_of_impossible_lengths_are_named(colour, chunk):
+    palette = ((b"PLTE", bytes(6)),) if colour == PALETTE else ()
+    data = write_png(Png(np.zeros((2, 2, CHANNELS[colour]), np.uint8), 8, colour, palette))
+    read_png(data)
+    name, content = chunk
+    reason = rf"damaged PNG file \({name.decode()} of {len(content)} bytes\)"
+    with pytest.raises(InputError, match=reason):
+        read_png(data.replace(_chunk_of(data, b"IDAT"), _frame(*chunk) + _chunk_of(data, b"IDAT")))
 
 
 @given(st.data())

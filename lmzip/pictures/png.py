@@ -34,6 +34,9 @@ _DEPTHS = {
     GREY_ALPHA: (8, 16),
     RGB_ALPHA: (8, 16),
 }
+# Bytes that a chunk may have, where its content is made use of; a palette has up to 256 colours.
+_LENGTHS = {b"PLTE": range(3, 769, 3), b"acTL": (8,)}
+_TRANSPARENCY_LENGTHS = {GREY: (2,), RGB: (6,), PALETTE: range(257)}
 _NO_INTERLACE = ((0, 0, 1, 1),)
 _ADAM7 = (  # first row, first column, row step, column step of each pass
     (0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)
@@ -56,7 +59,7 @@ class Png:
 def read_png(data: bytes) -> Png:
     """Read a PNG file; raises InputError if it breaks the specification or a checksum."""
     chunks = _read_chunks(data)
-    kind, header = next(chunks)
+    kind, header = next(chunks, (b"IEND", b""))
     if kind != b"IHDR" or len(header) != 13:
         raise InputError("damaged PNG file (it does not start with a header)")
     width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
@@ -71,6 +74,7 @@ def read_png(data: bytes) -> Png:
         if kind == b"IDAT":
             packed.append(content)
         elif kind[0] & 0x20 or kind == b"PLTE":  # ancillary, or the one other that we know
+            _check_length(kind, content, colour)
             others.append((kind, content))
         else:
             raise InputError(f"damaged PNG file (unknown critical chunk {kind!r})")
@@ -109,6 +113,12 @@ def _read_chunks(data: bytes) -> Iterator[Chunk]:
             return
         yield kind, data[position + 8 : end - 4]
         position = end
+
+
+def _check_length(kind: bytes, content: bytes, colour: int) -> None:
+    lengths = _TRANSPARENCY_LENGTHS.get(colour) if kind == b"tRNS" else _LENGTHS.get(kind)
+    if lengths is not None and len(content) not in lengths:
+        raise InputError(f"damaged PNG file ({kind.decode()} of {len(content)} bytes)")
 
 
 def _frame_chunk(kind: bytes, content: bytes) -> bytes:
