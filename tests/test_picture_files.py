@@ -2,6 +2,7 @@
 
 import io
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,6 +139,27 @@ def test_pnm_samples_are_those_of_the_file(data, samples, metadata):
     np.testing.assert_array_equal(picture.samples.reshape(len(samples), -1), samples)
     assert picture.metadata == metadata
     assert read_picture(write_picture(picture, ".pnm")[0]).picture.metadata == metadata
+
+
+@pytest.mark.parametrize(
+    ("name", "white", "suffix"),
+    [("L", 100, ".pgm"), ("L16", 1023, ".pgm"), ("RGB", 254, ".ppm"), ("RGB16", 4095, ".ppm")],
+)
+def test_a_white_level_needs_pnm(name, white, suffix):
+    block = struct.pack("<H", white)
+    picture = make_picture(name, MAXV=block)
+    picture = replace(picture, samples=picture.samples % (white + 1))
+    assert default_suffix(picture) == suffix
+    data, remarks = write_picture(picture, suffix)
+    assert remarks == ()
+    assert_same(read_picture(data).picture, picture)
+    assert read_picture(data).picture.metadata == {"MAXV": block}
+    for other in (".png", ".tiff"):
+        data, remarks = write_picture(picture, other)
+        assert remarks == (
+            f"{other[1:]} cannot say that white is {white}, so the image will look darker",
+        )
+        assert_same(read_picture(data).picture, picture)
 
 
 @pytest.mark.parametrize("depth", [2, 4])

@@ -26,6 +26,7 @@ from lmzip.pictures.pillow_images import image_from_picture
 
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
 _WEBP_SIDE = 16383
+_PNM_SUFFIXES = {"L": ".pgm", "L16": ".pgm", "RGB": ".ppm", "RGB16": ".ppm"}
 _PNG_COLOURS = {
     "1": png.GREY,
     "L": png.GREY,
@@ -41,7 +42,10 @@ _TIFF_STRIP = 1 << 18  # bytes of a strip before compression, about
 
 def default_suffix(picture: Picture) -> str:
     """Return the ending of the file that a picture is restored to if nobody says otherwise."""
-    return ".tiff" if picture.mode.name == "CMYK" else ".png"
+    name = picture.mode.name
+    if "MAXV" in picture.metadata and name in _PNM_SUFFIXES:  # no other format knows white levels
+        return _PNM_SUFFIXES[name]
+    return ".tiff" if name == "CMYK" else ".png"
 
 
 def check_suffix(suffix: str) -> None:
@@ -61,9 +65,13 @@ def write_picture(picture: Picture, suffix: str) -> tuple[bytes, tuple[str, ...]
     check_suffix(suffix)
     writer, kept = _WRITERS[suffix.lower()]
     data = writer(picture, suffix.lower())
+    name = suffix.lower()[1:]
     lost = sorted(set(picture.metadata) - ESSENTIAL - kept - {"TIME"})
-    remarks = (f"{suffix.lower()[1:]} has no place for {', '.join(lost)}",) if lost else ()
-    return data, remarks
+    remarks = [f"{name} has no place for {', '.join(lost)}"] if lost else []
+    if "MAXV" in picture.metadata and "MAXV" not in kept:
+        white = _white_level(picture)
+        remarks.append(f"{name} cannot say that white is {white}, so the image will look darker")
+    return data, tuple(remarks)
 
 
 def to_true_colour(picture: Picture) -> Picture:
@@ -106,6 +114,12 @@ def _bits(picture: Picture) -> int:
     return picture.metadata.get("BITS", bytes([picture.mode.bits]))[0]
 
 
+def _white_level(picture: Picture) -> int:
+    """Return the sample that means white."""
+    full = (1 << picture.mode.bits) - 1
+    return int.from_bytes(picture.metadata.get("MAXV", full.to_bytes(2, "little")), "little")
+
+
 def _write_png(picture: Picture, suffix: str) -> bytes:
     colour = _PNG_COLOURS.get(picture.mode.name.removesuffix("16"))
     if colour is None:
@@ -132,10 +146,7 @@ def _write_pnm(picture: Picture, suffix: str) -> bytes:
             raise InputError(f"{suffix[1:]} cannot hold {name} with transparency: choose png")
     elif name == "1" and suffix == ".pgm":
         picture = Picture(picture.samples.astype(np.uint8) * 255, MODES["L"])
-    white = (1 << picture.mode.bits) - 1
-    if "MAXV" in picture.metadata:
-        white = struct.unpack("<H", picture.metadata["MAXV"])[0]
-    return pnm.write_pnm(picture.samples, white)
+    return pnm.write_pnm(picture.samples, _white_level(picture))
 
 
 def _write_webp(picture: Picture, suffix: str) -> bytes:
@@ -252,10 +263,10 @@ _WRITERS: dict[str, tuple[Callable[[Picture, str], bytes], frozenset[str]]] = {
     ".tif": (_write_tiff, frozenset({"ICCP", "EXIF", "XMP_", "PHYS"})),
     ".tiff": (_write_tiff, frozenset({"ICCP", "EXIF", "XMP_", "PHYS"})),
     ".webp": (_write_webp, frozenset({"ICCP", "EXIF", "XMP_"})),
-    ".ppm": (_write_pnm, frozenset()),
-    ".pgm": (_write_pnm, frozenset()),
-    ".pbm": (_write_pnm, frozenset()),
-    ".pnm": (_write_pnm, frozenset()),
+    ".ppm": (_write_pnm, frozenset({"MAXV"})),
+    ".pgm": (_write_pnm, frozenset({"MAXV"})),
+    ".pbm": (_write_pnm, frozenset({"MAXV"})),
+    ".pnm": (_write_pnm, frozenset({"MAXV"})),
     ".bmp": (_write_bmp, frozenset({"PHYS"})),
     ".qoi": (_write_qoi, frozenset()),
 }
