@@ -74,8 +74,9 @@ def compress_command(
 ) -> int:
     """Compress images, losslessly.
 
-    Reads PNG, TIFF, BMP, PNM, WebP, GIF and QOI files of any mode and depth, and the pixels of
-    JPEG files; "-" is stdin. Writes .lmz files beside the inputs unless -o says otherwise.
+    Reads PNG, TIFF, BMP, PNM, WebP, GIF and QOI files of unsigned samples with up to 16 bits, and
+    the pixels of JPEG files; "-" is stdin. Writes .lmz files beside the inputs unless -o says
+    otherwise.
 
     One line a file: raw size, file size, ratio, bits per dimension of the file and of the model
     alone, seconds.
