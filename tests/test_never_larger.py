@@ -65,7 +65,7 @@ def all_contents() -> Iterator[tuple[str, Pixels]]:
             f"tiny noise {height}x{width}",
             next(image for name, image in various_images(height, width, 3) if name == "noise"),
         )
-    yield "repeated far away", np.concatenate([typical_image(140, 140)] * 2)
+    yield "repeated far away", np.concatenate([typical_image(260, 130)] * 2)
     yield "text", draw_text(120, 150)
     yield "grey text", draw_text(120, 150)[..., :1]
     yield "flat", draw_flat_colours(120, 150)
