@@ -22,6 +22,7 @@ from lmzip.compression import (
     refer_to,
 )
 from lmzip.cost import to_bits
+from lmzip.image_file import tile_bounds
 from lmzip.jobs import Coded, EncodeJob
 from lmzip.options import BEST, Options, candidate_codings
 from lmzip.orders import Order
@@ -29,7 +30,7 @@ from lmzip.picture import Mode, Picture, Samples
 from lmzip.registry import Model
 from lmzip.workers import Progress, run_jobs
 
-BATCH_PIXELS = 1 << 15  # in a stream
+BATCH_PIXELS = 1 << 15  # in a stream, about
 JOB_PIXELS = 1 << 17  # computed at once: more is no faster
 FILE_OVERHEAD = 40  # bytes that an image file of its own takes beside its samples
 
@@ -219,5 +220,7 @@ def _assemble(
 
 
 def _parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(members), size):
-        yield list(members[start : start + size])
+    """Cut members into parts of about a size: a last one of few images would cost too much."""
+    count = max(1, round(len(members) / size))
+    for first, last in tile_bounds(len(members), count):
+        yield list(members[first:last])
