@@ -1,6 +1,7 @@
 """Image files in and out: raw samples, modes and metadata, checked with other people's decoders."""
 
 import io
+import os
 import struct
 from dataclasses import replace
 
@@ -313,9 +314,10 @@ def test_strip_keeps_what_samples_need():
 
 def test_times_are_kept_to_the_nanosecond(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    status = (tmp_path / "file").stat()
-    block = time_block(status)
-    assert file_times({"TIME": block}) == (status.st_atime_ns, status.st_mtime_ns)
+    os.utime(tmp_path / "file", ns=(1_500_000_000_123_456_789, 1_400_000_000_987_654_321))
+    block = time_block((tmp_path / "file").stat())
+    assert file_times({"TIME": block}) == (1_400_000_000_987_654_321,) * 2
+    assert file_times({"TIME": struct.pack("<qq", 3, 4)}) == (4, 3)
     assert file_times({}) is None
 
 

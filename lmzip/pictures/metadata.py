@@ -144,8 +144,12 @@ def dpi_from_phys(block: bytes) -> tuple[float, float] | None:
 
 
 def time_block(status: os.stat_result) -> bytes:
-    """Return the block TIME of a file."""
-    return struct.pack("<qq", status.st_mtime_ns, status.st_atime_ns)
+    """Return the block TIME of a file.
+
+    Its time of access is left out, since reading a file must not change what it is compressed to:
+    the block has the time of modification twice.
+    """
+    return struct.pack("<qq", status.st_mtime_ns, status.st_mtime_ns)
 
 
 def file_times(metadata: Mapping[str, bytes]) -> tuple[int, int] | None:
