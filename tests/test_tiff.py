@@ -31,6 +31,8 @@ def of_palette(entries):
     return write_tiff(make_samples("u1", 9, 8), photometric="palette", colormap=entries)
 
 
+# The entry of a little-endian directory: tag 259, a short, one of them, and its value 1.
+_UNCOMPRESSED = b"\x03\x01\3\0\1\0\0\0\1\0"
 REFUSED = {
     "RGB and infrared": (
         lambda: of_channels(4, photometric="rgb", extrasamples=["unspecified"]),
@@ -130,8 +132,16 @@ REFUSED = {
         "palettes of 16-bit colours are not supported (an entry is 200)",
     ),
     "unknown compression": (
-        lambda: of_channels(3, photometric="rgb").replace(*_entries_of_compression(50002)),
+        lambda: of_channels(3, photometric="rgb").replace(
+            _UNCOMPRESSED, _UNCOMPRESSED[:-2] + (50002).to_bytes(2, "little")
+        ),
         "TIFF compression 50002 is not supported",
+    ),
+    "letters for a number": (
+        lambda: of_channels(3, photometric="rgb").replace(
+            _UNCOMPRESSED, _UNCOMPRESSED[:2] + b"\2\0\1\0\0\0\n\0"
+        ),
+        "damaged TIFF file (tag 259 is no integer)",
     ),
     "big-endian BigTIFF": (
         lambda: write_tiff(make_samples("u1", 9, 8), bigtiff=True, byteorder=">"),
@@ -144,18 +154,18 @@ REFUSED = {
 }  # fmt: skip
 
 
-def _entries_of_compression(number):
-    """Return the entry of a directory that says "uncompressed", and the one for a number."""
-    tag_type_count = b"\x03\x01\x03\x00\x01\x00\x00\x00"
-    return tag_type_count + b"\x01\x00", tag_type_count + number.to_bytes(2, "little")
-
-
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_kept_is_named(what):
     make, reason = REFUSED[what]
     with pytest.raises(InputError) as caught:
         read_picture(make())
     assert str(caught.value) == reason
+
+
+def test_a_tag_of_the_wrong_type_is_damage():
+    make = (271, 12, 1, 0.5, True)  # a name, as a floating-point number
+    with pytest.raises(InputError, match="damaged TIFF file"):
+        read_picture(write_tiff(make_samples("u1", 9, 8), extratags=[make]))
 
 
 @pytest.mark.parametrize("compression", [None, "zlib"])

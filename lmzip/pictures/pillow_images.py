@@ -6,6 +6,7 @@ Shared by the readers and writers of files and by the Pillow plugin. Metadata go
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,11 @@ from lmzip.errors import InputError
 from lmzip.picture import MODES, Mode, Picture
 from lmzip.pictures.metadata import dpi_from_phys, exif_block, phys_from_dpi
 
+# What Pillow raises for damaged files, depending on where it notices.
+PILLOW_ERRORS = (
+    OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, AttributeError, OverflowError,
+    struct.error,
+)  # fmt: skip
 _SAME_MODES = ("1", "L", "LA", "RGB", "RGBA", "P", "CMYK")  # the same name in Pillow
 _GREY16 = ("I;16", "I;16L", "I;16B", "I;16N")
 

@@ -20,15 +20,13 @@ from lmzip.errors import InputError
 from lmzip.picture import MODES, Picture
 from lmzip.pictures import png, pnm, tiff
 from lmzip.pictures.metadata import metadata_from_chunks
-from lmzip.pictures.pillow_images import picture_from_image
+from lmzip.pictures.pillow_images import PILLOW_ERRORS, picture_from_image
 
 SUFFIXES = (
     ".png", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif", ".qoi"
 )  # fmt: skip
 LOSSY_SUFFIXES = (".jpg", ".jpeg")
 _PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
-# What Pillow raises for damaged files, depending on where it notices.
-_PILLOW_ERRORS = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, struct.error)
 _PNG_MODES = {
     (png.GREY, 16): "L16",
     (png.GREY_ALPHA, 8): "LA",
@@ -125,7 +123,7 @@ def _read_with_pillow(data: bytes) -> Reading:
         raise InputError(
             "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
         ) from None
-    except _PILLOW_ERRORS as error:
+    except PILLOW_ERRORS as error:
         raise InputError(f"damaged image file ({_reason(error)})") from None
     kind = "JPEG" if image.format == "MPO" else str(image.format)
     remarks = []
@@ -141,7 +139,7 @@ def _read_with_pillow(data: bytes) -> Reading:
                 picture = picture_from_image(image)
         except InputError:
             raise
-        except _PILLOW_ERRORS as error:
+        except PILLOW_ERRORS as error:
             raise InputError(f"damaged {kind} file ({_reason(error)})") from None
     if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)):
         remarks.append(

@@ -8,7 +8,6 @@ such files are refused, by the name of what cannot be kept.
 from __future__ import annotations
 
 import io
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from PIL import Image, TiffImagePlugin
 from lmzip.errors import InputError
 from lmzip.picture import MODES, Picture
 from lmzip.pictures.metadata import exif_block
-from lmzip.pictures.pillow_images import picture_from_image
+from lmzip.pictures.pillow_images import PILLOW_ERRORS, picture_from_image
 
 MAGICS = tuple(TiffImagePlugin.PREFIXES)
 _BIG_MAGICS = (b"II+\0", b"MM\0+")
@@ -48,8 +47,8 @@ def read_tiff(image: Any, data: bytes) -> Picture:
     tags = image.tag_v2
     _check_samples(tags)
     bands = len(image.getbands())
-    if tags.get(_SAMPLES, bands) > bands:
-        raise InputError(f"{tags[_SAMPLES]} samples a pixel, of which only {bands} could be kept")
+    if (samples := _number(tags, _SAMPLES, bands)) > bands:
+        raise InputError(f"{samples} samples a pixel, of which only {bands} could be kept")
     exif = image.getexif()
     for directory in _EXIF_DIRECTORIES:
         exif.get_ifd(directory)  # now, while the file is open
@@ -77,7 +76,7 @@ def read_tiff(image: Any, data: bytes) -> Picture:
 
 def count_sub_images(image: Any) -> int:
     """Return the number of images that are attached to one, which Pillow does not count."""
-    return len(image.tag_v2.get(_SUB_IMAGES, ()))
+    return len(_numbers(image.tag_v2, _SUB_IMAGES))
 
 
 def explain_failure(data: bytes) -> str:
@@ -93,15 +92,16 @@ def explain_failure(data: bytes) -> str:
         return _describe_layout(tags)
     except InputError as error:
         return str(error)
-    except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):
+    except PILLOW_ERRORS:
         return "damaged TIFF file (its tags cannot be read)"
 
 
 def _check_samples(tags: Any) -> None:
     """Raise InputError if tags say of the samples what a picture cannot hold."""
-    bits, photometric = max(tags.get(_BITS, (1,))), tags.get(_PHOTOMETRIC, _MIN_IS_WHITE)
-    compression = tags.get(_COMPRESSION, 1)
-    for number in tags.get(_SAMPLE_FORMAT, ()):
+    bits = max(_numbers(tags, _BITS), default=1)
+    photometric = _number(tags, _PHOTOMETRIC, _MIN_IS_WHITE)  # like Pillow
+    compression = _number(tags, _COMPRESSION, 1)
+    for number in _numbers(tags, _SAMPLE_FORMAT):
         if number in _FORMAT_NAMES:
             raise InputError(f"{_FORMAT_NAMES[number]} samples of {bits} bits are not supported")
     if bits > 16:
@@ -111,14 +111,14 @@ def _check_samples(tags: Any) -> None:
         raise InputError(f"TIFF files of {name} are not supported")
     if compression not in TiffImagePlugin.COMPRESSION_INFO:
         raise InputError(f"TIFF compression {compression} is not supported")
-    if _PREMULTIPLIED in tags.get(_EXTRA_SAMPLES, ()):
+    if _PREMULTIPLIED in _numbers(tags, _EXTRA_SAMPLES):
         raise InputError("premultiplied alpha cannot be kept exactly in other formats")
-    if tags.get(_SLICES, 1) > 1:
-        raise InputError(f"volumes are not supported, and this one has {tags[_SLICES]} slices")
-    if tags.get(_PLANES) == _PLANAR and tags.get(_SAMPLES, 1) > 1 and bits > 8:
+    if (slices := _number(tags, _SLICES, 1)) > 1:
+        raise InputError(f"volumes are not supported, and this one has {slices} slices")
+    if tags.get(_PLANES) == _PLANAR and _number(tags, _SAMPLES, 1) > 1 and bits > 8:
         raise InputError(f"{bits}-bit samples in separate planes are not supported")
     if photometric == _PALETTE:
-        _check_palette(np.array(tags.get(_COLOUR_MAP, ())))
+        _check_palette(np.array(_numbers(tags, _COLOUR_MAP), np.int64))
 
 
 def _check_palette(entries: Any) -> None:
@@ -131,9 +131,23 @@ def _check_palette(entries: Any) -> None:
         raise InputError(f"palettes of 16-bit colours are not supported (an entry is {wide})")
 
 
+def _number(tags: Any, tag: int, default: int) -> int:
+    """Return the value of a tag, or the default if the file has no such tag."""
+    return next(iter(_numbers(tags, tag)), default)
+
+
+def _numbers(tags: Any, tag: int) -> tuple[int, ...]:
+    """Return the values of a tag, perhaps none; raises InputError unless they are integers."""
+    value = tags.get(tag, ())
+    values = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(number, int) for number in values):
+        raise InputError(f"damaged TIFF file (tag {tag} is no integer)")
+    return values
+
+
 def _describe_layout(tags: Any) -> str:
     """Return the refusal of what `_check_samples` lets pass, but Pillow has no mode for."""
-    number = tags.get(_SAMPLES, 1)
+    number = _number(tags, _SAMPLES, 1)
     samples = f"{number} sample{'s' if number > 1 else ''} a pixel of {max(tags[_BITS])} bits"
     planes = ", in planes" if tags.get(_PLANES) == _PLANAR else ""
     return f"TIFF layout not supported: {samples}, {_COLOURS[tags[_PHOTOMETRIC]]}{planes}"
