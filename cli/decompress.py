@@ -38,7 +38,7 @@ def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None)
 @output_options("The output: a file, or a folder for several and for archives.")
 @click.option(
     "--format", "kind", metavar="FORMAT", type=click.Choice([s[1:] for s in SUFFIXES]),
-    help="The format of the outputs if no name says it: png (default), tiff, webp, ...",
+    help="The format of the outputs if no name says it: png, tiff, webp, ...",
 )  # fmt: skip
 @click.option(
     "--region", callback=_parse_region, metavar="T,L,H,W",
@@ -71,8 +71,8 @@ def decompress_command(
     """Restore images from .lmz files.
 
     The ending of the output's name says its format: png, tiff, webp (lossless), ppm, pgm, pbm,
-    pnm, bmp or qoi; PNG otherwise, or TIFF for CMYK, which PNG cannot hold. An archive becomes a
-    folder of images.
+    pnm, bmp or qoi; PNG otherwise, or TIFF for CMYK and PNM for other levels of white, which PNG
+    cannot hold. An archive becomes a folder of images.
     """
     if region is not None and not keep:
         raise click.UsageError("--rm would lose what lies outside of --region")
