@@ -158,7 +158,7 @@ class _Decompression:
                     f"{self.targets.output} is one file, and the archive has {len(chosen)} images",
                     "-o FOLDER takes them all, --only NAME one of them",
                 )
-            stems = Counter(PurePosixPath(name).with_suffix("") for name in names)
+            stems = Counter(map(_without_ending, names))
             for numbers in group_numbers(data, chosen):
                 began = time.monotonic()
                 labels = [f"{source.name}: {names[number]}" for number in numbers]
@@ -178,7 +178,7 @@ class _Decompression:
         self,
         source: Source,
         name: str,
-        stems: Counter[PurePosixPath],
+        stems: Counter[tuple[PurePosixPath, str]],
         picture: Picture,
         began: float,
     ) -> None:
@@ -192,7 +192,7 @@ class _Decompression:
         suffix = self.suffix or known or default_suffix(picture)
         folder = source.path.with_suffix("") if output is None else Path(output)
         target = Path(folder, inside)
-        if suffix != known and stems[PurePosixPath(name).with_suffix("")] > 1:
+        if suffix != known and stems[_without_ending(name)] > 1:
             target = target.with_name(target.name + suffix)  # a.gif beside a.png: a.gif.png
         else:
             target = target.with_suffix(suffix)
@@ -247,6 +247,11 @@ def _choose(names: list[str], only: tuple[str, ...]) -> list[int]:
         else:
             raise InputError(f"no image {wanted!r} among the {len(names)} of the archive")
     return numbers
+
+
+def _without_ending(name: str) -> tuple[PurePosixPath, str]:
+    path = PurePosixPath(name)
+    return path.parent, path.stem
 
 
 def _safe_path(name: str) -> Path:

@@ -96,7 +96,8 @@ def group_numbers(data: bytes, numbers: Sequence[int]) -> Iterator[Sequence[int]
         for chunk in index.chunks:
             read_chunk(view, chunk)
     except DamagedError:
-        groups = [[n for n in chunk.images if n in set(numbers)] for chunk in index.chunks]
+        wanted = set(numbers)
+        groups = [[n for n in chunk.images if n in wanted] for chunk in index.chunks]
         yield from filter(None, groups)
         return
     info = read_info(data)

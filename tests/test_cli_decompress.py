@@ -295,7 +295,7 @@ def test_an_image_that_is_not_in_the_archive(cli):
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.png", "/tmp/evil.png", "a/../../evil.png", "..\\evil.png"]
+    "name", ["../evil.png", "/tmp/evil.png", "a/../../evil.png", "..\\evil.png", "", "/"]
 )
 def test_archives_cannot_write_elsewhere(cli, name):
     make_archive(cli, ["fine.png", name])
