@@ -35,9 +35,9 @@ from threadpoolctl import threadpool_limits
 
 import lmzip
 from lmzip import codec, jobs
-from lmzip.backend import NumpyBackend
 from lmzip.cli.models import count_multiply_adds
-from lmzip.registry import Model
+from lmzip.network.backend import NumpyBackend
+from lmzip.network.registry import Model
 
 SIDE = 500
 SLOWEST = {"encode": 250, "decode": 150}  # kB/s, with about 200,000 multiply-adds a pixel

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from lmzip.cli.bench.machine import describe_machine
-from lmzip.registry import Model, list_models, load_model
+from lmzip.network.registry import Model, list_models, load_model
 
 Pixels = npt.NDArray[np.uint8]
 F = TypeVar("F", bound=Callable[..., Any])

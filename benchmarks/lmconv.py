@@ -23,9 +23,9 @@ from pathlib import Path
 
 import torch
 
-from lmzip.masks import Kernel
 from lmzip.models.lmconv import FORMS, LMConv, MaskSet
-from lmzip.orders import parse_order
+from lmzip.order.masks import Kernel
+from lmzip.order.orders import parse_order
 
 IMAGES, CHANNELS, SIDE = 32, 64, 32
 ORDERS = "raster", "s-curve", "hilbert"

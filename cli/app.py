@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lmzip.cli.report import describe_os_error, exit_code_of, print_error
+from lmzip.cli.console import describe_os_error, exit_code_of, print_error
 from lmzip.errors import LmzipError
 
 _COMMANDS = {  # name: module and what it does, so that the list needs no import

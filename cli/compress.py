@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from lmzip.archive import Archive
+from lmzip.cli.console import Report, VerificationError, fit_name, format_size
 from lmzip.cli.files import (
     STANDARD,
     OutputError,
@@ -19,17 +19,18 @@ from lmzip.cli.files import (
 )
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, output_options
-from lmzip.cli.report import Report, VerificationError, fit_name, format_size
-from lmzip.compression import compress_picture
-from lmzip.decompression import decompress_picture
+from lmzip.container.archive_reader import Archive
+from lmzip.container.archive_writer import pack_archive
+from lmzip.container.image_reader import decompress_picture
+from lmzip.container.image_writer import compress_picture
+from lmzip.container.info import Info, read_info
 from lmzip.errors import InputError
-from lmzip.info import Info, read_info
-from lmzip.options import AUTO, BEST, EFFORTS, Options, candidate_codings
-from lmzip.orders import parse_order
-from lmzip.packing import pack_archive
+from lmzip.formats.metadata import file_times, strip_metadata, time_block
+from lmzip.formats.reading import LOSSY_SUFFIXES, SUFFIXES
+from lmzip.options import AUTO, BEST, EFFORTS, Options
+from lmzip.order.orders import parse_order
 from lmzip.picture import Picture
-from lmzip.pictures.metadata import file_times, strip_metadata, time_block
-from lmzip.pictures.reading import LOSSY_SUFFIXES, SUFFIXES
+from lmzip.selection import candidate_codings
 
 _SUFFIX = ".lmz"
 _NAME_WIDTH = 18

@@ -9,18 +9,18 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from lmzip.archive import Archive
+from lmzip.cli.console import Report, fit_name, format_size
 from lmzip.cli.files import OutputError, Source, Targets, find_sources, group_numbers, is_archive
 from lmzip.cli.options import common_options, model_option, output_options
-from lmzip.cli.report import Report, fit_name, format_size
 from lmzip.cli.verify import verify_source
-from lmzip.decompression import Region, decompress_picture
+from lmzip.container.archive_reader import Archive
+from lmzip.container.image_reader import Region, decompress_picture
 from lmzip.errors import DamagedError, InputError
+from lmzip.formats.metadata import file_times
+from lmzip.formats.reading import LOSSY_SUFFIXES
+from lmzip.formats.reading import SUFFIXES as READABLE_SUFFIXES
+from lmzip.formats.writing import SUFFIXES, check_suffix, default_suffix, write_picture
 from lmzip.picture import Picture
-from lmzip.pictures.metadata import file_times
-from lmzip.pictures.reading import LOSSY_SUFFIXES
-from lmzip.pictures.reading import SUFFIXES as READABLE_SUFFIXES
-from lmzip.pictures.writing import SUFFIXES, check_suffix, default_suffix, write_picture
 
 
 def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None) -> Region | None:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from lmzip.bitmap import BitMap, Bits, colour_bits
-from lmzip.orders import Order
+from lmzip.bit_costs import BitCosts, Bits, colour_bits
+from lmzip.formats.pillow_images import image_from_picture
+from lmzip.order.orders import Order
 from lmzip.picture import Picture
-from lmzip.pictures.pillow_images import image_from_picture
 
 _SMALLEST, _LARGEST_ZOOM = 480, 24  # pixels of the longer side, pixels a pixel
 _MARGIN, _BAR, _TEXT = 16, 14, 13
@@ -21,7 +21,7 @@ _PATH_PIXELS = 64 * 64  # with more, a path is drawn on a coarser grid
 _COARSE = 24  # cells of the longer side of that grid
 
 
-def draw_bit_map(bit_map: BitMap, top: float, *, path: bool = False) -> Image.Image:
+def draw_bit_map(bit_map: BitCosts, top: float, *, path: bool = False) -> Image.Image:
     """Draw a bit map with its scale below, small ones enlarged; `path` adds the order."""
     bits = bit_map.pixels
     height, width = bits.shape
@@ -67,7 +67,7 @@ def _draw_scale(
 
 
 def _draw_paths(
-    colours: npt.NDArray[np.uint8], bit_map: BitMap, zoom: int
+    colours: npt.NDArray[np.uint8], bit_map: BitCosts, zoom: int
 ) -> npt.NDArray[np.uint8]:
     """Draw the order into every tile, from blue to green; jumps are thin lines."""
     image = Image.fromarray(colours)

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import torch
 
+from lmzip.cli.console import Report
 from lmzip.cli.image_sets import SETS, load_set
 from lmzip.cli.options import common_options
-from lmzip.cli.report import Report
 from lmzip.models.evaluate import (
     evaluate,
     evaluate_completion,

@@ -14,21 +14,21 @@ import click
 import torch
 from torch import Tensor
 
-from lmzip.backend import get_backend
+from lmzip.cli.console import Report
 from lmzip.cli.files import write_file
 from lmzip.cli.image_sets import SETS, guess_set, load_set
 from lmzip.cli.models import count_multiply_adds
 from lmzip.cli.options import common_options
-from lmzip.cli.report import Report
-from lmzip.codec import encode_images
 from lmzip.cost import COST_BITS
 from lmzip.errors import InputError
 from lmzip.models.compact import CompactNetwork
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.quantise import quantise
 from lmzip.models.weights import load_network, load_notes
-from lmzip.network import IntegerNetwork, save_integer_network
-from lmzip.orders import Order, expand_orders
+from lmzip.network.backend import get_backend
+from lmzip.network.integer_network import IntegerNetwork, save_integer_network
+from lmzip.order.orders import Order, expand_orders
+from lmzip.stream.encoder import encode_images
 
 _BATCH = 16
 _PATH = click.Path(path_type=Path)

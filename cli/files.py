@@ -17,12 +17,12 @@ from pathlib import Path
 
 import click
 
-from lmzip.archive_file import read_chunk, read_index
-from lmzip.binary import Reader
-from lmzip.cli.report import Report
+from lmzip.cli.console import Report
+from lmzip.container.archive_file import read_chunk, read_index
+from lmzip.container.binary import Reader
+from lmzip.container.fields import ARCHIVE, read_prelude
+from lmzip.container.info import read_info
 from lmzip.errors import DamagedError, InputError
-from lmzip.image_file import ARCHIVE, read_prelude
-from lmzip.info import read_info
 
 STANDARD = "-"  # stdin or stdout
 _PERMISSIONS = 0o777

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lmzip.errors import InputError
-from lmzip.models.data import (
+from lmzip.models.data_files import (
     CIFAR10_NAMES,
     load_binarized_mnist,
     load_cifar10,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PIL import Image
 
-from lmzip.pictures.reading import Reading, read_picture
+from lmzip.formats.reading import Reading, read_picture
 
 
 def read_image(data: bytes) -> Reading:

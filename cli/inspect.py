@@ -6,21 +6,23 @@ from pathlib import Path
 
 import click
 
-from lmzip.binary import Reader
-from lmzip.bitmap import BitMap, choose_top, measure_bits
+from lmzip.bit_costs import BitCosts, choose_top, measure_bits
+from lmzip.cli.console import Report
 from lmzip.cli.drawing import draw_bit_map, to_png
 from lmzip.cli.files import Source, Targets
 from lmzip.cli.options import common_options
-from lmzip.cli.report import Report
-from lmzip.compression import compress_picture
-from lmzip.decompression import decompress_picture
+from lmzip.container.binary import Reader
+from lmzip.container.fields import MAGIC
+from lmzip.container.image_file import Coding, read_image_header
+from lmzip.container.image_reader import decompress_picture
+from lmzip.container.image_writer import compress_picture
 from lmzip.errors import InputError, ModelError
-from lmzip.image_file import MAGIC, Coding, read_image_header
-from lmzip.options import AUTO, Options, candidate_codings
-from lmzip.orders import Order
+from lmzip.formats.reading import read_picture
+from lmzip.network.registry import Model, find_model
+from lmzip.options import AUTO, Options
+from lmzip.order.orders import Order
 from lmzip.picture import Picture
-from lmzip.pictures.reading import read_picture
-from lmzip.registry import Model, find_model
+from lmzip.selection import candidate_codings
 
 _CHANNELS = {
     "L": ("grey",),
@@ -106,7 +108,7 @@ def _find(coding: Coding, given: str | None) -> tuple[Model, Order]:
     return find_model(coding.model.name, coding.model.fingerprint, given), coding.order
 
 
-def _format(name: str, picture: Picture, bit_map: BitMap) -> str:
+def _format(name: str, picture: Picture, bit_map: BitCosts) -> str:
     pixels = picture.height * picture.width
     lines = [
         f"{name}  {picture.width}x{picture.height} {picture.mode.name}, "
@@ -125,13 +127,13 @@ def _format(name: str, picture: Picture, bit_map: BitMap) -> str:
     return "\n".join(lines)
 
 
-def _tile_bpd(bit_map: BitMap, number: int) -> float:
+def _tile_bpd(bit_map: BitCosts, number: int) -> float:
     tile, bits = bit_map.tiles[number]
     height, width = (end - first for first, end in (tile.rows, tile.columns))
     return bits / (height * width * bit_map.costs.shape[2])
 
 
-def _to_json(name: str, picture: Picture, bit_map: BitMap) -> dict[str, object]:
+def _to_json(name: str, picture: Picture, bit_map: BitCosts) -> dict[str, object]:
     channels = zip(_CHANNELS[picture.mode.name], bit_map.channels, strict=True)
     return {
         "input": name,

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from lmzip.cli.console import Report
 from lmzip.cli.options import common_options
-from lmzip.cli.report import Report
-from lmzip.network import IntegerNetwork
-from lmzip.registry import list_models, load_model
+from lmzip.network.integer_network import IntegerNetwork
+from lmzip.network.registry import list_models, load_model
 
 _SHOWN = 16  # digits of a fingerprint, as many as a file carries
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lmzip.archive import Archive
+from lmzip.cli.console import Report, VerificationError, fit_name
 from lmzip.cli.files import Source, find_sources, group_numbers
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, model_option
-from lmzip.cli.report import Report, VerificationError, fit_name
-from lmzip.decompression import decompress_picture
+from lmzip.container.archive_reader import Archive
+from lmzip.container.image_reader import decompress_picture
+from lmzip.container.info import read_info
 from lmzip.errors import InputError
-from lmzip.info import read_info
 from lmzip.picture import Picture
 
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         decompress_region,
         open_archive,
     )
-    from lmzip.archive import Archive
-    from lmzip.compression import compress_picture
-    from lmzip.decompression import Region, decompress_picture
+    from lmzip.container.archive_reader import Archive
+    from lmzip.container.archive_writer import pack_archive
+    from lmzip.container.image_reader import Region, decompress_picture
+    from lmzip.container.image_writer import compress_picture
+    from lmzip.container.info import Info, read_info
     from lmzip.errors import (
         DamagedError,
         FingerprintError,
@@ -33,9 +35,7 @@ if TYPE_CHECKING:
         OrderError,
         VersionError,
     )
-    from lmzip.info import Info, read_info
     from lmzip.options import Options
-    from lmzip.packing import pack_archive
     from lmzip.picture import Picture
 
 __version__ = "0.1.0"
@@ -67,13 +67,13 @@ __all__ = [
 
 _MODULES = {
     "api": ("compress", "compress_batch", "decompress", "decompress_region", "open_archive"),
-    "archive": ("Archive",),
-    "compression": ("compress_picture",),
-    "decompression": ("Region", "decompress_picture"),
+    "container.archive_reader": ("Archive",),
+    "container.image_writer": ("compress_picture",),
+    "container.image_reader": ("Region", "decompress_picture"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "info": ("Info", "read_info"),
+    "container.info": ("Info", "read_info"),
     "options": ("Options",),
-    "packing": ("pack_archive",),
+    "container.archive_writer": ("pack_archive",),
     "picture": ("Picture",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.archive import Archive
-from lmzip.compression import compress_picture
-from lmzip.decompression import Region, decompress_picture
+from lmzip.container.archive_reader import Archive
+from lmzip.container.archive_writer import pack_archive
+from lmzip.container.image_reader import Region, decompress_picture
+from lmzip.container.image_writer import compress_picture
 from lmzip.errors import InputError
 from lmzip.options import AUTO, Options
-from lmzip.orders import Order
-from lmzip.packing import pack_archive
+from lmzip.order.orders import Order
+from lmzip.parallel.workers import Progress
 from lmzip.picture import Picture, Samples, mode_of
-from lmzip.workers import Progress
 
 ImageOrder = str | Order | npt.NDArray[np.integer[Any]]
 

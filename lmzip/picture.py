@@ -51,6 +51,8 @@ _ALL_MODES = (
 MODES = {mode.name: mode for mode in _ALL_MODES}
 MODE_NUMBERS = {mode.number: mode for mode in _ALL_MODES}
 MAX_SIDE = (1 << 31) - 1
+# As what the channels of one group are stored where a classical method is smaller, by their number.
+PLANE_MODES = {1: MODES["L"], 3: MODES["RGB"]}
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from typing import IO, Any
 
 from PIL import Image, ImageFile, ImagePalette
 
-from lmzip.binary import Reader
-from lmzip.compression import compress_picture
-from lmzip.decompression import decompress_picture
+from lmzip.container.binary import Reader
+from lmzip.container.fields import IMAGE, MAGIC
+from lmzip.container.image_file import ImageHeader, read_image_header
+from lmzip.container.image_reader import decompress_picture
+from lmzip.container.image_writer import compress_picture
 from lmzip.errors import DamagedError, LmzipError
-from lmzip.image_file import IMAGE, MAGIC, ImageHeader, read_image_header
+from lmzip.formats.pillow_images import image_from_picture, info_from_metadata, picture_from_image
 from lmzip.options import Options
-from lmzip.pictures.pillow_images import image_from_picture, info_from_metadata, picture_from_image
 
 _FORMAT = "LMZ"
 _FIRST_READ = 1 << 12  # bytes that hold most headers

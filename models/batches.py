@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lmzip.models.data import (
+from lmzip.models.data_files import (
     DataError,
     average_boxes,
     load_binarized_mnist,
@@ -27,7 +27,7 @@ from lmzip.models.data import (
 )
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
-from lmzip.orders import Order
+from lmzip.order.orders import Order
 
 Indices = npt.NDArray[np.int64]
 

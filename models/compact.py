@@ -23,9 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lmzip.masks import Kernel
+from lmzip.models.likelihood import mixture_nll, to_unit
 from lmzip.models.lmconv import LMConv, LocalMask, MaskSet
-from lmzip.models.mixture import mixture_nll, to_unit
+from lmzip.order.masks import Kernel
 
 # The raw outputs are of order one; these factors bring them to the scale of what they correct.
 MEAN_SCALE = 1 / 8
@@ -47,7 +47,7 @@ class Block:
 class CompactConfig:
     """The size of a compact network, and the images it is for.
 
-    A slope below `first // 2 + 1` is for networks of plain raster order (`lmzip.masks.Kernel`): 2
+    A slope below `first // 2 + 1` is for networks of plain raster order (`Kernel`): 2
     makes them decode in W + 2 H steps, where a first layer seven wide needs W + 4 H.
     """
 

@@ -26,7 +26,14 @@ from torch import Tensor, nn
 
 from lmzip.errors import InputError
 from lmzip.models.lmconv import MaskSet
-from lmzip.orders import Order, Ranks, all_variants, expand_orders, observed_first, parse_order
+from lmzip.order.orders import (
+    Order,
+    Ranks,
+    all_variants,
+    expand_orders,
+    observed_first,
+    parse_order,
+)
 
 Region = npt.NDArray[np.bool_]  # (height, width), true where a pixel is hidden and to be scored
 Progress = Callable[[int, int], object]  # takes the images done and to do, summed over the orders

@@ -23,8 +23,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lmzip.masks import Kernel, Mask, make_mask, overlap
-from lmzip.orders import Ranks
+from lmzip.order.masks import Kernel, Mask, make_mask, overlap
+from lmzip.order.orders import Ranks
 
 
 @dataclass(frozen=True)

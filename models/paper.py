@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzip.errors import InputError
-from lmzip.masks import Kernel
+from lmzip.models.likelihood import couple_by_values, mixture_nll, to_unit
 from lmzip.models.lmconv import LMConv, MaskSet
-from lmzip.models.mixture import couple_by_values, mixture_nll, to_unit
+from lmzip.order.masks import Kernel
 
 _STAGES = 3
 _NORMALISATION_EPSILON = 1e-5

@@ -6,7 +6,7 @@ side. The weights of each output are then multiplied by the largest power of two
 sums provably stay below 2^24, and rounded (`lmzip.models.rounding`). Biases and mask weights share
 that scale.
 
-The outputs leave the last layer in the units of `lmzip.mixture`, whose tables are made here.
+The outputs leave the last layer in the units of `lmzip.stream.mixture`, whose tables are made here.
 """
 
 from __future__ import annotations
@@ -24,15 +24,6 @@ from torch import Tensor
 
 from lmzip.cost import COST_BITS
 from lmzip.errors import ModelError
-from lmzip.masks import Kernel, make_mask
-from lmzip.mixture import (
-    CDF_BITS,
-    COEFFICIENT_BITS,
-    MEAN_BITS,
-    SCALE_BITS,
-    TABLE_SIZE,
-    Tables,
-)
 from lmzip.models.compact import (
     COEFFICIENT_SCALE,
     COEFFICIENT_START,
@@ -40,12 +31,22 @@ from lmzip.models.compact import (
     CompactConfig,
     CompactNetwork,
 )
+from lmzip.models.likelihood import to_unit
 from lmzip.models.lmconv import LMConv, MaskSet, extract_patches
-from lmzip.models.mixture import to_unit
 from lmzip.models.rounding import round_weights
-from lmzip.network import EXACT, LARGEST_WEIGHT, PIXEL_MAX, POINTWISE, IntegerNetwork, Layer
-from lmzip.orders import Order, expand_orders
-from lmzip.schedule import Taps
+from lmzip.network.integer_network import (
+    EXACT,
+    LARGEST_WEIGHT,
+    PIXEL_MAX,
+    POINTWISE,
+    IntegerNetwork,
+    Layer,
+)
+from lmzip.network.parameters import COEFFICIENT_BITS, MEAN_BITS
+from lmzip.network.tables import CDF_BITS, SCALE_BITS, TABLE_SIZE, Tables
+from lmzip.order.masks import Kernel, make_mask
+from lmzip.order.orders import Order, expand_orders
+from lmzip.order.schedule import Taps
 
 Floats = npt.NDArray[np.float64]
 

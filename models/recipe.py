@@ -26,7 +26,7 @@ from lmzip.errors import LmzipError
 from lmzip.models.compact import CompactConfig
 from lmzip.models.tables import RecipeError, as_list, as_table, read_table, require
 from lmzip.models.weights import Config, make_config
-from lmzip.orders import Order, expand_orders
+from lmzip.order.orders import Order, expand_orders
 
 RECIPES = Path(__file__).parent / "recipes"
 

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from lmzip.errors import LmzipError
-from lmzip.masks import make_mask
 from lmzip.models.compact import CompactConfig, CompactNetwork
 from lmzip.models.lmconv import LMConv
 from lmzip.models.weights import load_network, load_notes, save_network
-from lmzip.orders import parse_order
+from lmzip.order.masks import make_mask
+from lmzip.order.orders import parse_order
 
 RASTER = parse_order("raster")
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_runner import Cli
+from support.cli_runner import Cli
 
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.quantise import quantise
-from lmzip.network import save_integer_network
+from lmzip.network.integer_network import save_integer_network
 
 # Tests are many small computations: threads would only wait for each other.
 torch.set_num_threads(1)

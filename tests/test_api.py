@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from networks import ANY_ORDER, compact_network, custom_order, smooth_images, write_model
+from support.networks import ANY_ORDER, compact_network, custom_order, smooth_images, write_model
 
 import lmzip
-from lmzip.options import Options, candidate_codings
-from lmzip.orders import FAMILIES, VARIANTS, Order
+from lmzip.options import Options
+from lmzip.order.orders import FAMILIES, VARIANTS, Order
 from lmzip.picture import MODES, Samples
+from lmzip.selection import candidate_codings
 
 PUBLIC = {
     "Archive",
@@ -55,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def released(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let the folder's models be the released ones."""
-    monkeypatch.setattr("lmzip.registry.WEIGHTS", folder)
+    monkeypatch.setattr("lmzip.network.registry.WEIGHTS", folder)
     return folder
 
 
@@ -78,8 +79,7 @@ def test_public_names_are_exact() -> None:
 
 def test_importing_lmzip_imports_no_torch() -> None:
     script = (
-        "import sys, lmzip, lmzip.api, lmzip.codec, lmzip.archive, lmzip.packing, lmzip.info\n"
-        "assert 'torch' not in sys.modules\n"
+        "import sys, lmzip, lmzip.api, lmzip.container.info\nassert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-P", "-c", script], check=True)
 
@@ -204,7 +204,7 @@ def test_best_tries_every_model_in_its_own_orders(released: Path) -> None:
 def test_progress_reaches_the_total(
     threads: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmzip.image_file.TILE", (8, 8))
+    monkeypatch.setattr("lmzip.container.tiles.TILE", (8, 8))
     (image,) = smooth_images(1, 20, 12)
     told: list[tuple[int, int]] = []
     model = folder / "raster.safetensors"

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
-from lmzip.archive import Archive
 from lmzip.cli.bench.peers import Peer
-from lmzip.compression import compress_picture
-from lmzip.decompression import decompress_picture
-from lmzip.info import read_info
+from lmzip.container.archive_reader import Archive
+from lmzip.container.archive_writer import pack_archive
+from lmzip.container.image_reader import decompress_picture
+from lmzip.container.image_writer import compress_picture
+from lmzip.container.info import read_info
 from lmzip.options import AUTO, Options
-from lmzip.packing import pack_archive
+from lmzip.parallel.workers import Progress
 from lmzip.picture import Mode, Picture, Samples
-from lmzip.workers import Progress
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,14 @@ from lmzip.cli.bench.table import (
     to_csv,
     to_json,
 )
+from lmzip.cli.console import DAMAGED, FAILED, Report
 from lmzip.cli.files import write_file
 from lmzip.cli.options import common_options
-from lmzip.cli.report import DAMAGED, FAILED, Report
+from lmzip.container.archive_writer import BATCH_PIXELS
 from lmzip.errors import InputError
-from lmzip.options import AUTO, EFFORTS, candidate_codings
-from lmzip.packing import BATCH_PIXELS
-from lmzip.workers import count_threads
+from lmzip.options import AUTO, EFFORTS
+from lmzip.parallel.workers import count_threads
+from lmzip.selection import candidate_codings
 
 _SHOWN = 3  # problems of a codec that are spelled out
 

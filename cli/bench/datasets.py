@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import InputError
-from lmzip.models.readers import CIFAR10_NAMES, DataError, read_cifar10, read_mnist
+from lmzip.formats.reading import LOSSY_SUFFIXES, SUFFIXES, read_picture
+from lmzip.formats.writing import to_true_colour
+from lmzip.models.data_readers import CIFAR10_NAMES, DataError, read_cifar10, read_mnist
 from lmzip.picture import MODES, Picture, mode_of
-from lmzip.pictures.reading import LOSSY_SUFFIXES, SUFFIXES, read_picture
-from lmzip.pictures.writing import to_true_colour
 
 KINDS = ("cifar10", "mnist", "images", "npy")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmzip.binary import Reader
-from lmzip.bitmap import Bits, choose_top, measure_bits
+from lmzip.bit_costs import Bits, choose_top, measure_bits
 from lmzip.cli.bench.codecs import Codec, LmzipFiles
 from lmzip.cli.bench.datasets import DataSet
 from lmzip.cli.bench.measure import Measurement, Progress
 from lmzip.cli.bench.table import Benchmark
 from lmzip.cli.drawing import make_thumbnail, shrink_bits, to_png
-from lmzip.image_file import read_image_header
+from lmzip.container.binary import Reader
+from lmzip.container.image_file import read_image_header
+from lmzip.network.registry import find_model
 from lmzip.picture import Picture
-from lmzip.registry import find_model
 
 COUNT = 4  # images of either kind
 SIDE = 256  # pixels of a thumbnail

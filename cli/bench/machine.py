@@ -12,8 +12,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from lmzip.registry import list_models
-from lmzip.workers import count_threads
+from lmzip.network.registry import list_models
+from lmzip.parallel.workers import count_threads
 
 _LIBRARIES = ("lmzip", "numpy", "constriction", "pillow", "imagecodecs")
 

@@ -13,7 +13,7 @@ from html import escape
 import numpy as np
 from PIL import Image
 
-from lmzip.bitmap import colour_bits
+from lmzip.bit_costs import colour_bits
 from lmzip.cli.bench.charts import Point, Series, draw_histogram, draw_scatter
 from lmzip.cli.bench.examples import Example, Examples, find_reference, find_subject
 from lmzip.cli.bench.measure import Measurement

@@ -24,9 +24,9 @@ from PIL import Image, features
 
 from lmzip.cli.bench.datasets import simplify
 from lmzip.errors import InputError, LmzipError
+from lmzip.formats.reading import read_picture
+from lmzip.formats.writing import to_true_colour, write_picture
 from lmzip.picture import Mode, Picture, Samples
-from lmzip.pictures.reading import read_picture
-from lmzip.pictures.writing import to_true_colour, write_picture
 
 _PLACEHOLDER = re.compile(r"\{(input|output)(?::(\w+))?\}")
 _PILLOW_MODES = ("L", "LA", "RGB", "RGBA", "L16")

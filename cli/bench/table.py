@@ -13,7 +13,7 @@ from typing import Any
 
 from lmzip.cli.bench.machine import Machine
 from lmzip.cli.bench.measure import Measurement
-from lmzip.cli.report import shorten
+from lmzip.cli.console import shorten
 
 PNG = "PNG"
 

@@ -23,7 +23,7 @@ import pytest
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from networks import (  # noqa: E402
+from support.networks import (  # noqa: E402
     ANY_ORDER,
     compact_network,
     custom_order,
@@ -34,9 +34,9 @@ from networks import (  # noqa: E402
 import lmzip  # noqa: E402
 from lmzip import classical  # noqa: E402
 from lmzip.classical import DEFLATE, PNG, RAW, WEBP  # noqa: E402
-from lmzip.compression import checksum_of_samples  # noqa: E402
-from lmzip.image_file import Chunk, ImageHeader, write_image  # noqa: E402
-from lmzip.orders import observed_first, parse_order  # noqa: E402
+from lmzip.container.checksums import checksum_of_samples  # noqa: E402
+from lmzip.container.image_file import Chunk, ImageHeader, write_image  # noqa: E402
+from lmzip.order.orders import observed_first, parse_order  # noqa: E402
 from lmzip.picture import MODES, Picture, Samples  # noqa: E402
 
 MODEL = FOLDER / "golden.safetensors"
@@ -54,9 +54,11 @@ def draw_picture(mode: str, height: int = HEIGHT, width: int = WIDTH) -> Picture
     return Picture(samples.astype(kind.dtype), kind, metadata)
 
 
-def by_network(picture: Picture, order: Any = "raster", tile: int = 512) -> bytes:
+def by_network(
+    picture: Picture, order: Any = "raster", tile: tuple[int, int] = (512, 512)
+) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmzip.compression.TILE", tile)
+        patch.setattr("lmzip.container.tiles.TILE", (tile, tile))
         return lmzip.compress_picture(picture, lmzip.Options(model=str(MODEL), order=order))
 
 
@@ -79,9 +81,11 @@ def with_flat_alpha() -> bytes:
     picture = draw_picture("RGBA", 40, 42)
     picture.samples[..., 3] = 200
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmzip.registry.WEIGHTS", FOLDER)
-        patch.setattr("lmzip.compression.CLOSE", 0)  # not all of it by WebP, though that is smaller
-        patch.setattr("lmzip.compression.HOPELESS", 100)
+        patch.setattr("lmzip.network.registry.WEIGHTS", FOLDER)
+        patch.setattr(
+            "lmzip.container.image_writer.CLOSE", 0
+        )  # not all of it by WebP, though that is smaller
+        patch.setattr("lmzip.container.image_writer.HOPELESS", 100)
         return lmzip.compress_picture(picture)
 
 
@@ -103,7 +107,7 @@ def make_archive() -> bytes:
         metadata = {**kind.metadata, **({"TEXT": b"a note"} if number % 3 == 0 else {})}
         named.append((f"folder/{number}.png", Picture(samples, kind.mode, metadata)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmzip.packing.BATCH_PIXELS", 150)
+        patch.setattr("lmzip.container.archive_writer.BATCH_PIXELS", 150)
         return lmzip.pack_archive(named, lmzip.Options(model=str(MODEL), order="raster:flip"))
 
 

@@ -1,0 +1,207 @@
+"""The file of many images: chunks, then an index, then where the index is.
+
+FORMAT.md, "Archives", describes every byte. A *batch* is a chunk of images of one shape, coded
+together in one stream for each group of channels; anything else is a whole image file of its own.
+The index says which images a chunk holds, so an image is found and decoded without the others.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lmzip.container.binary import Reader, Writer
+from lmzip.container.fields import (
+    ARCHIVE,
+    ModelReference,
+    check_size,
+    read_metadata,
+    read_model,
+    read_order,
+    read_prelude,
+    write_metadata,
+    write_model,
+    write_order,
+    write_prelude,
+)
+from lmzip.errors import DamagedError, FormatError
+from lmzip.order.orders import Order
+from lmzip.picture import MODE_NUMBERS, Mode
+
+END_MAGIC = b"LMZ\x1a"
+FOOTER_BYTES = 16  # index offset (8), CRC-32 of the index (4), end magic (4)
+_BATCH, _FILE = 0, 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How the images of a batch are coded; cost is in units of 2^-16 bit."""
+
+    mode: Mode
+    height: int
+    width: int
+    model: ModelReference
+    order: Order
+    cost: int
+    pixel_checksum: int
+
+
+@dataclass(frozen=True)
+class ArchiveChunk:
+    """The place of a chunk in the file, the numbers of its images, and for a batch its coding."""
+
+    offset: int
+    size: int
+    checksum: int
+    images: tuple[int, ...]
+    batch: Batch | None
+
+
+@dataclass(frozen=True)
+class Index:
+    """What an archive holds. Names and metadata are per image; either may be absent."""
+
+    chunks: tuple[ArchiveChunk, ...]
+    names: tuple[str, ...] | None
+    metadata: Mapping[int, Mapping[str, bytes]]
+
+    @property
+    def count(self) -> int:
+        return sum(len(chunk.images) for chunk in self.chunks)
+
+
+def start_archive() -> Writer:
+    """Return a writer to which chunks can be appended."""
+    writer = Writer()
+    write_prelude(writer, ARCHIVE)
+    return writer
+
+
+def append_chunk(
+    writer: Writer, data: bytes, images: Sequence[int], batch: Batch | None
+) -> ArchiveChunk:
+    """Append a chunk's bytes and return its entry for the index."""
+    offset = len(writer.data)
+    writer.raw(data)
+    return ArchiveChunk(offset, len(data), zlib.crc32(data), tuple(images), batch)
+
+
+def finish_archive(writer: Writer, index: Index) -> bytes:
+    """Append index and footer, and return the file."""
+    offset = len(writer.data)
+    packed = zlib.compress(_pack_index(index), 9)
+    writer.raw(packed)
+    writer.raw(offset.to_bytes(8, "little"))
+    writer.raw(zlib.crc32(packed).to_bytes(4, "little"))
+    writer.raw(END_MAGIC)
+    return bytes(writer.data)
+
+
+def read_index(data: memoryview) -> Index:
+    """Read the index of an archive; raises FormatError or DamagedError."""
+    if read_prelude(Reader(data)) != ARCHIVE:
+        raise FormatError("this is a single image, not an archive")
+    footer = data[-FOOTER_BYTES:]
+    if len(data) < FOOTER_BYTES + 6 or bytes(footer[12:]) != END_MAGIC:
+        raise DamagedError("the end of the archive is missing (file is damaged)")
+    offset = int.from_bytes(footer[:8], "little")
+    packed = data[offset:-FOOTER_BYTES]
+    if zlib.crc32(packed) != int.from_bytes(footer[8:12], "little"):
+        raise DamagedError("checksum mismatch in the index (file is damaged)")
+    try:
+        return _unpack_index(zlib.decompress(packed))
+    except zlib.error as error:
+        raise DamagedError(f"the index cannot be inflated ({error})") from error
+
+
+def read_chunk(data: memoryview, chunk: ArchiveChunk) -> memoryview:
+    """Return the bytes of a chunk, checked."""
+    part = data[chunk.offset : chunk.offset + chunk.size]
+    if zlib.crc32(part) != chunk.checksum:
+        raise DamagedError(f"checksum mismatch at byte {chunk.offset} (file is damaged)")
+    return part
+
+
+def _pack_index(index: Index) -> bytes:
+    writer = Writer()
+    models = list(dict.fromkeys(chunk.batch.model for chunk in index.chunks if chunk.batch))
+    writer.varint(len(models))
+    for model in models:
+        write_model(writer, model)
+    writer.varint(len(index.chunks))
+    for chunk in index.chunks:
+        _pack_chunk(writer, chunk, models)
+    writer.byte(index.names is not None)
+    for name in index.names or ():
+        writer.block(name.encode())
+    writer.varint(len(index.metadata))
+    for number in sorted(index.metadata):
+        writer.varint(number)
+        # Not squeezed here: the index is, as a whole, and images often share a profile.
+        write_metadata(writer, index.metadata[number], level=0)
+    return bytes(writer.data)
+
+
+def _unpack_index(data: bytes) -> Index:
+    reader = Reader(data)
+    models = [read_model(reader) for _ in range(reader.varint())]
+    chunks, offset = [], 6
+    for _ in range(reader.varint()):
+        chunks.append(_unpack_chunk(reader, offset, models))
+        offset += chunks[-1].size
+    images = sorted(number for chunk in chunks for number in chunk.images)
+    if images != list(range(len(images))):
+        raise DamagedError("the index does not list every image once")
+    names = None
+    if reader.byte():
+        try:
+            names = tuple(str(reader.block(), "utf-8") for _ in images)
+        except UnicodeDecodeError as error:
+            raise DamagedError("a name in the index is not UTF-8") from error
+    metadata = {}
+    for _ in range(reader.varint()):
+        number = reader.varint()
+        metadata[number] = read_metadata(reader)
+    return Index(tuple(chunks), names, metadata)
+
+
+def _pack_chunk(writer: Writer, chunk: ArchiveChunk, models: list[ModelReference]) -> None:
+    writer.byte(_BATCH if chunk.batch else _FILE)
+    writer.varint(chunk.size)
+    writer.raw(chunk.checksum.to_bytes(4, "little"))
+    writer.varint(len(chunk.images))
+    previous = -1
+    for number in chunk.images:  # ascending: the gaps are small
+        writer.varint(number - previous - 1)
+        previous = number
+    if chunk.batch:
+        batch = chunk.batch
+        writer.byte(batch.mode.number)
+        writer.varint(batch.height)
+        writer.varint(batch.width)
+        writer.varint(models.index(batch.model))
+        write_order(writer, batch.order)
+        writer.varint(batch.cost)
+        writer.raw(batch.pixel_checksum.to_bytes(4, "little"))
+
+
+def _unpack_chunk(reader: Reader, offset: int, models: list[ModelReference]) -> ArchiveChunk:
+    kind, size = reader.byte(), reader.varint()
+    if kind not in (_BATCH, _FILE):
+        raise FormatError(f"unknown kind of chunk {kind}")
+    checksum = int.from_bytes(reader.raw(4), "little")
+    images, previous = [], -1
+    for _ in range(reader.varint()):
+        previous += reader.varint() + 1
+        images.append(previous)
+    if kind == _FILE:
+        return ArchiveChunk(offset, size, checksum, tuple(images), None)
+    mode, height, width, model = reader.byte(), reader.varint(), reader.varint(), reader.varint()
+    if mode not in MODE_NUMBERS or not MODE_NUMBERS[mode].groups or model >= len(models):
+        raise FormatError(f"unknown image mode {mode} or model {model} in the index")
+    check_size(height, width)
+    order, cost = read_order(reader), reader.varint()
+    checksum_of_pixels = int.from_bytes(reader.raw(4), "little")
+    batch = Batch(MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels)
+    return ArchiveChunk(offset, size, checksum, tuple(images), batch)

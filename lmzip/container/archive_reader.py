@@ -1,0 +1,188 @@
+"""Reading archives: random access to images, in any number at once."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index
+from lmzip.container.binary import Reader
+from lmzip.container.checksums import checksum_of_samples
+from lmzip.container.image_reader import decompress_picture
+from lmzip.errors import DamagedError
+from lmzip.network.registry import find_model
+from lmzip.parallel.jobs import JOB_PIXELS, DecodeJob
+from lmzip.parallel.workers import run_jobs
+from lmzip.picture import Mode, Picture, Samples
+
+
+class Archive(Sequence[Samples]):
+    """The images of an archive, decoded when asked for: `archive[3]`, `archive[10:20]`.
+
+    An index gives the samples (H, W, C) of one image, a slice a list of them. A file stays open
+    until `close`, or until the end of a `with` statement.
+    """
+
+    def __init__(
+        self, source: str | Path | bytes, *, model: str | Path | None = None, threads: int = 0
+    ) -> None:
+        self._model, self._threads = model, threads
+        self._map: mmap.mmap | None = None
+        if isinstance(source, bytes):
+            self._data = memoryview(source)
+        else:
+            with open(source, "rb") as file:
+                try:
+                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                except ValueError as error:
+                    raise DamagedError(f"{source}: the file is empty") from error
+            self._data = memoryview(self._map)
+        try:
+            self._index: Index = read_index(self._data)
+        except BaseException:
+            self.close()
+            raise
+        self._places = {
+            number: (chunk, place)
+            for chunk in self._index.chunks
+            for place, number in enumerate(chunk.images)
+        }
+
+    @property
+    def names(self) -> list[str] | None:
+        """The images' names, if the archive has them."""
+        return None if self._index.names is None else list(self._index.names)
+
+    def __len__(self) -> int:
+        return self._index.count
+
+    @overload
+    def __getitem__(self, key: int) -> Samples: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[Samples]: ...
+
+    def __getitem__(self, key: int | slice) -> Samples | list[Samples]:
+        numbers = range(len(self))[key]  # raises IndexError where a list would
+        if isinstance(numbers, int):
+            return self.picture(numbers).samples
+        return [picture.samples for picture in self.pictures(numbers)]
+
+    def __iter__(self) -> Iterator[Samples]:
+        """Decode as many images at once as are small; a large one by itself."""
+        run: list[int] = []
+        for number in range(len(self)):
+            small = self._places[number][0].batch is not None
+            if run and (not small or len(run) == 1024):
+                yield from (picture.samples for picture in self.pictures(run))
+                run = []
+            run.append(number)
+            if not small:
+                yield self[run.pop()]
+        yield from (picture.samples for picture in self.pictures(run))
+
+    def picture(self, number: int) -> Picture:
+        """Return one image with its mode and metadata."""
+        return self.pictures([range(len(self))[number]])[0]
+
+    def pictures(self, numbers: Sequence[int]) -> list[Picture]:
+        """Return several images; each chunk that holds any of them is decoded once."""
+        wanted = dict.fromkeys(self._places[number][0] for number in numbers)
+        decoded = self._decode_chunks(list(wanted))
+        pictures = []
+        for number in numbers:
+            chunk, place = self._places[number]
+            picture = decoded[chunk.offset][place]
+            metadata = self._index.metadata.get(number, picture.metadata)
+            pictures.append(Picture(picture.samples, picture.mode, metadata))
+        return pictures
+
+    def _decode_chunks(self, chunks: list[ArchiveChunk]) -> dict[int, list[Picture]]:
+        """Return the pictures of chunks by the chunk's offset."""
+        decoded: dict[int, list[Picture]] = {}
+        jobs, owners = [], []
+        for chunk in chunks:
+            if chunk.batch is None:
+                data = bytes(read_chunk(self._data, chunk))
+                picture = decompress_picture(data, model=self._model, threads=self._threads)
+                decoded[chunk.offset] = [picture] * len(chunk.images)
+        for together in _share_jobs([chunk for chunk in chunks if chunk.batch]):
+            for group, job in enumerate(self._make_jobs(together)):
+                jobs.append(job)
+                owners.append((group, together))
+        planes: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        for (_, together), images in zip(owners, run_jobs(jobs, self._threads), strict=True):
+            first = 0
+            for chunk in together:
+                last = first + len(chunk.images)
+                planes.setdefault(chunk.offset, []).append(images[first:last])
+                first = last
+        for chunk in chunks:
+            if chunk.batch:
+                samples = np.concatenate(planes[chunk.offset], axis=3)
+                if checksum_of_samples(samples) != chunk.batch.pixel_checksum:
+                    raise DamagedError("checksum mismatch of the pixels (file is damaged)")
+                decoded[chunk.offset] = _to_pictures(samples, chunk.batch.mode)
+        return decoded
+
+    def _make_jobs(self, chunks: list[ArchiveChunk]) -> list[DecodeJob]:
+        """Return one job for each group of channels, for chunks that are coded alike."""
+        batch = chunks[0].batch
+        assert batch is not None
+        model = find_model(batch.model.name, batch.model.fingerprint, self._model)
+        readers = [Reader(read_chunk(self._data, chunk)) for chunk in chunks]
+        sizes = tuple(len(chunk.images) for chunk in chunks)
+        jobs = []
+        for channels in batch.mode.groups:
+            streams = tuple(bytes(reader.block()) for reader in readers)
+            shape = batch.height, batch.width, len(channels)
+            jobs.append(DecodeJob(model.path, "numpy", batch.order, shape, streams, sizes))
+        return jobs
+
+    def close(self) -> None:
+        self._data.release()
+        if self._map is not None:
+            self._map.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _to_pictures(samples: npt.NDArray[np.uint8], mode: Mode) -> list[Picture]:
+    return [Picture(image, mode) for image in samples]
+
+
+def _share_jobs(chunks: list[ArchiveChunk]) -> Iterator[list[ArchiveChunk]]:
+    """Put chunks that are coded alike together, as many as are computed at once."""
+    alike: dict[object, list[ArchiveChunk]] = {}
+    for chunk in chunks:
+        batch = chunk.batch
+        assert batch is not None
+        key = batch.mode, batch.height, batch.width, batch.model, batch.order
+        alike.setdefault(key, []).append(chunk)
+    for group in alike.values():
+        together: list[ArchiveChunk] = []
+        pixels = 0
+        for chunk in group:
+            assert chunk.batch is not None
+            size = len(chunk.images) * chunk.batch.height * chunk.batch.width
+            if together and pixels + size > JOB_PIXELS:
+                yield together
+                together, pixels = [], 0
+            together.append(chunk)
+            pixels += size
+        yield together

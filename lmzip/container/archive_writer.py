@@ -1,0 +1,223 @@
+"""From many pictures to one archive.
+
+Pictures of one mode and shape are coded together, some tens of thousands of pixels in a stream:
+enough to make a stream's few bytes of overhead vanish, few enough to decode one image in a moment.
+How many streams are computed at once is a matter of speed alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from lmzip.classical import encode_classical
+from lmzip.container.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
+from lmzip.container.binary import Writer
+from lmzip.container.checksums import checksum_of_samples
+from lmzip.container.fields import refer_to
+from lmzip.container.image_writer import compress_picture
+from lmzip.container.tiles import cut_range
+from lmzip.cost import to_bits
+from lmzip.network.registry import Model
+from lmzip.options import BEST, Options
+from lmzip.order.orders import Order
+from lmzip.parallel.jobs import JOB_PIXELS, Coded, EncodeJob
+from lmzip.parallel.workers import Progress, run_jobs
+from lmzip.picture import Mode, Picture, Samples
+from lmzip.selection import candidate_codings, choose_by_sample
+
+BATCH_PIXELS = 1 << 15  # in a stream, about
+FILE_OVERHEAD = 40  # bytes that an image file of its own takes beside its samples
+
+Shape = tuple[Mode, int, int]
+Choice = tuple[Model, Order]
+
+
+def pack_archive(
+    pictures: Iterable[tuple[str | None, Picture]],
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> bytes:
+    """Return an archive of pictures, with names where they are given for all of them."""
+    options = options or Options()
+    named = list(pictures)
+    by_shape: dict[Shape, list[int]] = defaultdict(list)
+    alone: list[int] = []
+    for number, (_, picture) in enumerate(named):
+        pixels = picture.height * picture.width
+        if picture.mode.groups and pixels <= BATCH_PIXELS:
+            by_shape[picture.mode, picture.height, picture.width].append(number)
+        else:
+            alone.append(number)
+
+    report = _Steps(progress, sum(p.height * p.width for _, p in named))
+    writer, chunks = start_archive(), []
+    metadata: dict[int, Mapping[str, bytes]] = {}
+    for (mode, height, width), numbers in by_shape.items():
+        codings = candidate_codings(options, mode)
+        if not codings:
+            alone += numbers
+            continue
+        images = np.stack([named[number][1].samples for number in numbers])
+        step = report.step(len(numbers) * height * width)
+        batches, rejected = _encode_shape(images, mode, codings, options, step)
+        for members, (model, order), data, cost in batches:
+            checksum = checksum_of_samples(images[members])
+            batch = Batch(mode, height, width, refer_to(model), order, cost, checksum)
+            chosen = [numbers[member] for member in members]
+            chunks.append(append_chunk(writer, data, chosen, batch))
+            metadata.update({n: named[n][1].metadata for n in chosen if named[n][1].metadata})
+        alone += [numbers[member] for member in rejected]
+    for number in sorted(alone):
+        picture = named[number][1]
+        data = compress_picture(picture, options, report.step(picture.height * picture.width))
+        chunks.append(append_chunk(writer, data, [number], None))
+    names = tuple(name for name, _ in named if name is not None)
+    all_named = bool(named) and len(names) == len(named)
+    return finish_archive(writer, Index(tuple(chunks), names if all_named else None, metadata))
+
+
+class _Steps:
+    """Makes one account of progress out of those of several steps."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+
+    def step(self, pixels: int) -> Progress | None:
+        """Return what a step of so many pixels reports to; what comes before it counts as done."""
+        progress, before = self._progress, self._before
+        self._before += pixels
+        if progress is None:
+            return None
+        return lambda done, total: progress(
+            min(before + pixels * done // total, self._total), self._total
+        )
+
+
+def _encode_shape(
+    images: Samples,
+    mode: Mode,
+    codings: Sequence[Choice],
+    options: Options,
+    progress: Progress | None,
+) -> tuple[list[tuple[list[int], Choice, bytes, int]], set[int]]:
+    """Code images of one shape in batches; also return which are better off by themselves."""
+    per_batch = max(1, BATCH_PIXELS // (images.shape[1] * images.shape[2]))
+    choices = _choose_for_each(images, mode, codings, per_batch, options)
+    batches: list[tuple[list[int], Choice]] = []
+    for choice in dict.fromkeys(choices):
+        members = [number for number, chosen in enumerate(choices) if chosen == choice]
+        batches += [(part, choice) for part in _parts(members, per_batch)]
+    coded = _encode_batches(images, mode, batches, options, progress)
+    if options.forced:
+        return _assemble(batches, coded), set()
+    rejected = _find_cheaper_alone(images, mode, batches, coded, options.effort == BEST)
+    if rejected:
+        kept = [([m for m in members if m not in rejected], c) for members, c in batches]
+        batches = [(members, choice) for members, choice in kept if members]
+        coded = _encode_batches(images, mode, batches, options, None)
+    return _assemble(batches, coded), rejected
+
+
+def _choose_for_each(
+    images: Samples, mode: Mode, codings: Sequence[Choice], per_batch: int, options: Options
+) -> list[Choice]:
+    """Return each image's model and order: one for all, or with order "best" its own."""
+    if options.order != BEST or len(codings) == 1:
+        choice = codings[0]
+        if len(codings) > 1:
+            sample = images[:: max(1, len(images) // 16)][:16]
+            choice, _ = choose_by_sample(sample[..., mode.groups[0]], codings, options)
+        return [choice] * len(images)
+    parts = list(_parts(range(len(images)), per_batch))
+    tried = [(part, choice) for choice in codings for part in parts]
+    coded = _encode_batches(images, mode, tried, options, None)
+    costs = [cost for groups in coded for cost in np.sum([group.costs for group in groups], axis=0)]
+    best = np.argmin(np.reshape(costs, (len(codings), len(images))), axis=0)
+    return [codings[number] for number in best]
+
+
+def _encode_batches(
+    images: Samples,
+    mode: Mode,
+    batches: Sequence[tuple[list[int], Choice]],
+    options: Options,
+    progress: Progress | None,
+) -> list[list[Coded]]:
+    """Return the coded groups of channels of each batch."""
+    jobs, owners = [], []
+    per_job = max(1, JOB_PIXELS // (images.shape[1] * images.shape[2]))
+    for group, channels in enumerate(mode.groups):
+        planes = images[..., channels]
+        for together in _share_jobs(batches, per_job):
+            members = [member for batch in together for member in batches[batch][0]]
+            model, order = batches[together[0]][1]
+            sizes = tuple(len(batches[batch][0]) for batch in together)
+            job = EncodeJob(
+                model.path, options.backend, order, np.ascontiguousarray(planes[members]), sizes
+            )
+            jobs.append(job)
+            owners.append((group, together))
+    coded: list[list[Coded]] = [[] for _ in batches]
+    results = run_jobs(jobs, options.threads, progress)
+    for (_, together), streams in sorted(
+        zip(owners, results, strict=True), key=lambda owned: owned[0][0]
+    ):
+        for batch, stream in zip(together, streams, strict=True):
+            coded[batch].append(stream)
+    return coded
+
+
+def _share_jobs(batches: Sequence[tuple[list[int], Choice]], per_job: int) -> Iterator[list[int]]:
+    """Put consecutive batches of one coding together, up to `per_job` images."""
+    together: list[int] = []
+    size = 0
+    for number, (members, choice) in enumerate(batches):
+        full = size + len(members) > per_job
+        if together and (full or batches[together[0]][1] != choice):
+            yield together
+            together, size = [], 0
+        together.append(number)
+        size += len(members)
+    if together:
+        yield together
+
+
+def _find_cheaper_alone(
+    images: Samples,
+    mode: Mode,
+    batches: Sequence[tuple[list[int], Choice]],
+    coded: Sequence[Sequence[Coded]],
+    thorough: bool,
+) -> set[int]:
+    """Return the images whose classical encoding is smaller than what the network takes."""
+    cheaper = set()
+    for (members, _), groups in zip(batches, coded, strict=True):
+        for place, member in enumerate(members):
+            bits = to_bits(sum(group.costs[place] for group in groups))
+            _, data = encode_classical(images[member], mode, thorough=thorough)
+            if 8 * (len(data) + FILE_OVERHEAD) < bits:
+                cheaper.add(member)
+    return cheaper
+
+
+def _assemble(
+    batches: Sequence[tuple[list[int], Choice]], coded: Sequence[Sequence[Coded]]
+) -> list[tuple[list[int], Choice, bytes, int]]:
+    assembled = []
+    for (members, choice), groups in zip(batches, coded, strict=True):
+        writer = Writer()
+        for group in groups:
+            writer.block(group.data)
+        cost = sum(group.cost for group in groups)
+        assembled.append((members, choice, bytes(writer.data), cost))
+    return assembled
+
+
+def _parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Cut members into parts of about a size: a last one of few images would cost too much."""
+    count = max(1, round(len(members) / size))
+    for number in range(count):
+        yield list(members[slice(*cut_range(len(members), count, number))])

@@ -1,0 +1,119 @@
+"""What image files and archives have in common: prelude, models, orders, metadata (FORMAT.md)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lmzip.container.binary import Reader, Writer
+from lmzip.errors import DamagedError, FormatError, VersionError
+from lmzip.network.registry import Model
+from lmzip.order.orders import CUSTOM, Order, parse_order
+from lmzip.picture import MAX_SIDE
+
+MAGIC = b"\x89LMZ"
+VERSION = 1
+IMAGE, ARCHIVE = 1, 2
+FINGERPRINT_BYTES = 8  # how much of a model's fingerprint a file carries
+_FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
+_FAMILIES = {number: family for family, number in _FAMILY_NUMBERS.items()}
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """How a file names its network."""
+
+    name: str
+    fingerprint: bytes  # the first bytes of it
+
+
+def refer_to(model: Model) -> ModelReference:
+    """Return how a file names a model."""
+    return ModelReference(model.name, bytes.fromhex(model.fingerprint)[:FINGERPRINT_BYTES])
+
+
+def write_prelude(writer: Writer, kind: int) -> None:
+    writer.raw(MAGIC)
+    writer.byte(VERSION)
+    writer.byte(kind)
+
+
+def read_prelude(reader: Reader) -> int:
+    """Return the kind of a file; raises FormatError or VersionError if it is not ours."""
+    if bytes(reader.data[:4]) != MAGIC:
+        raise FormatError("not an lmz file (the first bytes are wrong)")
+    reader.raw(4)
+    version, kind = reader.byte(), reader.byte()
+    if version != VERSION:
+        raise VersionError(f"format version {version}; this release reads version {VERSION}")
+    if kind not in (IMAGE, ARCHIVE):
+        raise FormatError(f"unknown kind of file {kind}")
+    return kind
+
+
+def check_size(height: int, width: int) -> None:
+    """Raise FormatError unless an image can have such sides."""
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise FormatError(f"an image of {height}x{width} pixels")
+
+
+def write_model(writer: Writer, model: ModelReference) -> None:
+    writer.block(model.name.encode())
+    writer.raw(model.fingerprint)
+
+
+def read_model(reader: Reader) -> ModelReference:
+    try:
+        name = str(reader.block(), "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError("the model's name is not UTF-8") from error
+    return ModelReference(name, bytes(reader.raw(FINGERPRINT_BYTES)))
+
+
+def write_order(writer: Writer, order: Order) -> None:
+    """Write an order; a custom one as its deflated permutation, 32 bits an entry."""
+    writer.byte(_FAMILY_NUMBERS[order.family])
+    writer.byte(order.variant)
+    if order.permutation is not None:
+        entries = np.diff(np.asarray(order.permutation, "<i4"), prepend=np.int32(0))
+        writer.block(zlib.compress(entries.astype("<i4").tobytes(), 9))
+
+
+def read_order(reader: Reader) -> Order:
+    number, variant = reader.byte(), reader.byte()
+    if number not in _FAMILIES or variant > 7:
+        raise FormatError(f"unknown order {number}, variant {variant}")
+    if _FAMILIES[number] != CUSTOM:
+        return Order(_FAMILIES[number], variant)
+    try:
+        entries = np.frombuffer(zlib.decompress(reader.block()), "<i4")
+        return parse_order(np.cumsum(entries))
+    except (zlib.error, ValueError) as error:
+        raise DamagedError(f"the stored order is damaged ({error})") from error
+
+
+def write_metadata(writer: Writer, metadata: Mapping[str, bytes], level: int = 9) -> None:
+    """Write tagged blocks, deflated all together at a level of zlib's."""
+    blocks = Writer()
+    for tag in sorted(metadata):
+        blocks.raw(tag.encode("ascii"))
+        blocks.block(metadata[tag])
+    writer.block(zlib.compress(bytes(blocks.data), level) if metadata else b"")
+
+
+def read_metadata(reader: Reader) -> dict[str, bytes]:
+    packed = reader.block()
+    if not len(packed):
+        return {}
+    try:
+        blocks = Reader(zlib.decompress(packed))
+        metadata = {}
+        while blocks.position < len(blocks.data):
+            tag = str(blocks.raw(4), "ascii")
+            metadata[tag] = bytes(blocks.block())
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise DamagedError(f"the metadata is damaged ({error})") from error
+    return metadata

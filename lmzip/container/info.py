@@ -1,0 +1,157 @@
+"""What a file says of itself, read without decoding pixels or loading a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from lmzip.classical import METHOD_NAMES
+from lmzip.container.archive_file import Index, read_chunk, read_index
+from lmzip.container.binary import Reader
+from lmzip.container.fields import ARCHIVE, ModelReference, read_prelude
+from lmzip.container.image_file import read_chunks, read_image_header, read_pixel_checksum
+from lmzip.cost import cost_of_bytes, to_bits
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Info:
+    """The description of an image file or an archive.
+
+    `bpd` are the file's bits per sample, metadata and all; `model_bpd` are those of its pixels
+    under the mixture itself, None if no network was used. Of an archive whose images differ,
+    height, width, mode, model or order are None, and method is "mixed".
+    """
+
+    is_archive: bool
+    count: int
+    height: int | None
+    width: int | None
+    mode: str | None
+    method: str
+    model: str | None
+    fingerprint: str | None
+    order: str | None
+    bpd: float
+    model_bpd: float | None
+    tiles: tuple[int, int]
+    metadata: Mapping[str, int]  # the length of each block
+    size: int  # bytes of the file
+    samples: int
+    version: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one image or one batch contributes."""
+
+    count: int
+    height: int
+    width: int
+    mode: str
+    method: str
+    model: ModelReference | None
+    order: str | None
+    cost: int | None
+    samples: int
+    size: int
+
+
+def read_info(source: bytes | str | Path) -> Info:
+    """Describe a file given by its bytes or its path."""
+    data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())
+    kind = read_prelude(Reader(data))
+    if kind == ARCHIVE:
+        index = read_index(data)
+        parts = _describe_chunks(data, index)
+        tiles, metadata = (1, 1), _count_metadata(index)
+    else:
+        part, tiles, metadata = _describe_image(data)
+        parts = [part]
+    samples, cost = sum(part.samples for part in parts), _total_cost(parts)
+    model = _common([part.model for part in parts if part.model])
+    return Info(
+        is_archive=kind == ARCHIVE,
+        count=sum(part.count for part in parts),
+        height=_common([part.height for part in parts]),
+        width=_common([part.width for part in parts]),
+        mode=_common([part.mode for part in parts]),
+        method=_common([part.method for part in parts]) or "mixed",
+        model=model.name if model else None,
+        fingerprint=model.fingerprint.hex() if model else None,
+        order=_common([part.order for part in parts if part.order]),
+        bpd=8 * len(data) / max(1, samples),
+        model_bpd=None if cost is None else to_bits(cost) / samples,
+        tiles=tiles,
+        metadata=metadata,
+        size=len(data),
+        samples=samples,
+        version=data[4],
+    )
+
+
+def _describe_image(data: memoryview) -> tuple[_Part, tuple[int, int], dict[str, int]]:
+    reader = Reader(data)
+    header = read_image_header(reader)
+    methods = {METHOD_NAMES.get(chunk.method, "unknown") for chunk in read_chunks(reader, header)}
+    read_pixel_checksum(reader)
+    coding = header.coding if "network" in methods else None
+    part = _Part(
+        count=1,
+        height=header.height,
+        width=header.width,
+        mode=header.mode.name,
+        method=methods.pop() if len(methods) == 1 else "mixed",
+        model=coding.model if coding else None,
+        order=str(coding.order) if coding else None,
+        cost=coding.cost if coding else None,
+        samples=header.samples,
+        size=len(data),
+    )
+    return part, header.grid, {tag: len(block) for tag, block in header.metadata.items()}
+
+
+def _describe_chunks(data: memoryview, index: Index) -> list[_Part]:
+    parts = []
+    for chunk in index.chunks:
+        batch, count = chunk.batch, len(chunk.images)
+        if batch is None:
+            parts.append(_describe_image(read_chunk(data, chunk))[0])
+            continue
+        parts.append(
+            _Part(
+                count=count,
+                height=batch.height,
+                width=batch.width,
+                mode=batch.mode.name,
+                method="network",
+                model=batch.model,
+                order=str(batch.order),
+                cost=batch.cost,
+                samples=count * batch.height * batch.width * batch.mode.channels,
+                size=chunk.size,
+            )
+        )
+    return parts
+
+
+def _count_metadata(index: Index) -> dict[str, int]:
+    lengths: dict[str, int] = {}
+    for blocks in index.metadata.values():
+        for tag, block in blocks.items():
+            lengths[tag] = lengths.get(tag, 0) + len(block)
+    return lengths
+
+
+def _total_cost(parts: list[_Part]) -> int | None:
+    """Add up the costs; what no network coded counts with its bytes."""
+    if all(part.cost is None for part in parts):
+        return None
+    return sum(cost_of_bytes(p.size) if p.cost is None else p.cost for p in parts)
+
+
+def _common(values: list[_T]) -> _T | None:
+    return values[0] if values and all(value == values[0] for value in values) else None

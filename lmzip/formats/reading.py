@@ -1,0 +1,163 @@
+"""Image files to pictures: PNG, TIFF, BMP, PNM, WebP, GIF, QOI, and JPEG for what it is worth.
+
+Invariant: the samples are those that the file holds, colours under transparent pixels included, and
+so is the mode. A file whose samples would have to be changed is refused. PNG and PNM have readers
+of their own (`lmzip.formats.png`, `lmzip.formats.pnm`), TIFF has one that watches over Pillow's
+(`lmzip.formats.tiff`), everything else is Pillow's.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from lmzip.errors import InputError
+from lmzip.formats import png, pnm, tiff
+from lmzip.formats.metadata import metadata_from_chunks
+from lmzip.formats.pillow_images import PILLOW_ERRORS, picture_from_image
+from lmzip.picture import MODES, Picture
+
+SUFFIXES = (
+    ".png", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif", ".qoi"
+)  # fmt: skip
+LOSSY_SUFFIXES = (".jpg", ".jpeg")
+_PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
+_PNG_MODES = {
+    (png.GREY, 16): "L16",
+    (png.GREY_ALPHA, 8): "LA",
+    (png.GREY_ALPHA, 16): "LA16",
+    (png.RGB, 8): "RGB",
+    (png.RGB, 16): "RGB16",
+    (png.RGB_ALPHA, 8): "RGBA",
+    (png.RGB_ALPHA, 16): "RGBA16",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A picture, the format of its file, and what its user should know about it."""
+
+    picture: Picture
+    format: str
+    warnings: tuple[str, ...] = ()
+    frames: int = 1  # pictures in the file, of which the first is kept
+
+    @property
+    def complete(self) -> bool:
+        """Whether no frame of the file was left out."""
+        return self.frames == 1
+
+
+def read_picture(data: bytes) -> Reading:
+    """Read an image file; raises InputError if it is damaged or its samples cannot be kept."""
+    reading = _read_any(data)
+    if reading.complete:
+        return reading
+    remark = f"only the first of {reading.frames} frames is kept"
+    return replace(reading, warnings=(remark, *reading.warnings))
+
+
+def _read_any(data: bytes) -> Reading:
+    if not data:
+        raise InputError("the file is empty")
+    if data[:4] in (b"\x89PNG", b"\x89png") or data[1:4] == b"PNG":
+        return _read_png(data)
+    if data[:2] in pnm.MAGICS and data[2:3].isspace():
+        return _read_pnm(data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reading = _read_with_pillow(data)
+    remarks = [" ".join(str(warning.message).split()) for warning in caught]
+    return replace(reading, warnings=(*reading.warnings, *remarks))
+
+
+def _read_png(data: bytes) -> Reading:
+    file = png.read_png(data)
+    metadata = metadata_from_chunks(file.chunks)
+    samples = file.samples
+    if file.colour == png.PALETTE:
+        name = "P"
+    elif file.colour == png.GREY and file.depth == 1:
+        name, samples = "1", samples.astype(np.bool_)
+    elif file.colour == png.GREY and file.depth <= 8:
+        name, samples = "L", samples * np.uint8(255 // ((1 << file.depth) - 1))
+    else:
+        name = _PNG_MODES[file.colour, file.depth]
+    if name in ("L", "P") and file.depth < 8:
+        metadata["BITS"] = bytes([file.depth])
+    if name not in ("P", "RGB", "RGB16", "RGBA", "RGBA16"):
+        metadata.pop("PLTE", None)  # a grey image has no use for one
+    return Reading(Picture(samples, MODES[name], metadata), "PNG", frames=_count_frames(file))
+
+
+def _count_frames(file: png.Png) -> int:
+    """Return the number of pictures in a PNG file: the first one, and those of its animation."""
+    kinds = [kind for kind, _ in file.chunks if kind in (b"fcTL", b"fdAT")]
+    # Pixels after the control chunk of a frame are that frame's; the first picture has its own.
+    return 1 + [kinds[i : i + 2] == [b"fcTL", b"fdAT"] for i in range(len(kinds))].count(True)
+
+
+def _read_pnm(data: bytes) -> Reading:
+    samples, white = pnm.read_pnm(data)
+    if samples.dtype == np.bool_:
+        return Reading(Picture(samples, MODES["1"]), "PNM")
+    full = int(np.iinfo(samples.dtype).max)
+    name = ("L" if samples.shape[2] == 1 else "RGB") + ("16" if full > 255 else "")
+    metadata = {} if white == full else {"MAXV": struct.pack("<H", white)}
+    return Reading(Picture(samples, MODES[name], metadata), "PNM")
+
+
+def _read_with_pillow(data: bytes) -> Reading:
+    try:
+        image = Image.open(io.BytesIO(data), formats=_PILLOW_FORMATS)
+    except Image.DecompressionBombError as error:
+        raise InputError(str(error)) from None
+    except UnidentifiedImageError:
+        if data[:4] in tiff.MAGICS:
+            raise InputError(tiff.explain_failure(data)) from None
+        raise InputError(
+            "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
+        ) from None
+    except PILLOW_ERRORS as error:
+        raise InputError(f"damaged image file ({_reason(error)})") from None
+    kind = "JPEG" if image.format == "MPO" else str(image.format)
+    remarks = []
+    with image:
+        try:
+            frames = getattr(image, "n_frames", 1)
+            if frames > 1:
+                image.seek(0)
+            if kind == "TIFF":
+                frames += tiff.count_sub_images(image)
+                picture = tiff.read_tiff(image, data)
+            else:
+                picture = picture_from_image(image)
+        except InputError:
+            raise
+        except PILLOW_ERRORS as error:
+            raise InputError(f"damaged {kind} file ({_reason(error)})") from None
+    if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)):
+        remarks.append(
+            f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
+        )
+    return Reading(picture, kind, tuple(remarks), frames)
+
+
+def _is_lossy_webp(data: bytes) -> bool:
+    """Whether a WebP file has a chunk of lossy pixels."""
+    position = 12
+    while position + 8 <= len(data):
+        if data[position : position + 4] == b"VP8 ":
+            return True
+        size = int.from_bytes(data[position + 4 : position + 8], "little")
+        position += 8 + size + size % 2
+    return False
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

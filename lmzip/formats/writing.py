@@ -1,0 +1,273 @@
+"""Pictures to image files: PNG, TIFF, lossless WebP, PNM, BMP and QOI.
+
+Invariant: a file holds every sample of the picture, or, in formats without palettes, grey or
+transparent colours, the colours that its samples stand for. What a format cannot hold exactly is
+refused by name; metadata it has no place for is left out with a warning.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from PIL import Image, TiffImagePlugin
+
+from lmzip.errors import InputError
+from lmzip.formats import png, pnm
+from lmzip.formats.metadata import ESSENTIAL, chunks_from_metadata, dpi_from_phys
+from lmzip.formats.pillow_images import image_from_picture
+from lmzip.picture import MODES, Picture
+
+_JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
+_WEBP_SIDE = 16383
+_PNM_SUFFIXES = {"L": ".pgm", "L16": ".pgm", "RGB": ".ppm", "RGB16": ".ppm"}
+_PNG_COLOURS = {
+    "1": png.GREY,
+    "L": png.GREY,
+    "LA": png.GREY_ALPHA,
+    "RGB": png.RGB,
+    "RGBA": png.RGB_ALPHA,
+    "P": png.PALETTE,
+}
+# Photometric interpretation of TIFF.
+_TIFF_COLOURS = {"1": 1, "L": 1, "LA": 1, "RGB": 2, "RGBA": 2, "P": 3, "CMYK": 5}
+_TIFF_STRIP = 1 << 18  # bytes of a strip before compression, about
+
+
+def default_suffix(picture: Picture) -> str:
+    """Return the ending of the file that a picture is restored to if nobody says otherwise."""
+    name = picture.mode.name
+    if "MAXV" in picture.metadata and name in _PNM_SUFFIXES:  # no other format knows white levels
+        return _PNM_SUFFIXES[name]
+    return ".tiff" if name == "CMYK" else ".png"
+
+
+def check_suffix(suffix: str) -> None:
+    """Raise InputError unless pictures can be written to files with this ending."""
+    if suffix.lower() in _JPEG:
+        raise InputError("JPEG is lossy and would change the pixels: choose png, tiff or webp")
+    if suffix.lower() not in _WRITERS:
+        endings = ", ".join(ending[1:] for ending in _WRITERS)
+        raise InputError(f"cannot write {suffix or 'a file without an ending'}: choose {endings}")
+
+
+def write_picture(picture: Picture, suffix: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return the content of an image file, and what its user should know about it.
+
+    The ending, such as ".png", chooses the format. Raises InputError if it cannot hold the picture.
+    """
+    check_suffix(suffix)
+    writer, kept = _WRITERS[suffix.lower()]
+    data = writer(picture, suffix.lower())
+    name = suffix.lower()[1:]
+    lost = sorted(set(picture.metadata) - ESSENTIAL - kept - {"TIME"})
+    remarks = [f"{name} has no place for {', '.join(lost)}"] if lost else []
+    if "MAXV" in picture.metadata and "MAXV" not in kept:
+        white = _white_level(picture)
+        remarks.append(f"{name} cannot say that white is {white}, so the image will look darker")
+    return data, tuple(remarks)
+
+
+def to_true_colour(picture: Picture) -> Picture:
+    """Return the picture as RGB or RGBA (16-bit ones likewise), transparency as alpha."""
+    samples, name, metadata = picture.samples, picture.mode.name, picture.metadata
+    deep = "16" if name.endswith("16") else ""
+    key = metadata.get("TRNS")
+    alpha = None
+    if name == "P":
+        table = np.zeros((256, 4), np.uint8)
+        colours = np.frombuffer(metadata.get("PLTE", b"")[:768], np.uint8).reshape(-1, 3)
+        table[: len(colours), :3], table[:, 3] = colours, 255
+        opacity = np.frombuffer((key or b"")[:256], np.uint8)
+        table[: len(opacity), 3] = opacity
+        samples, alpha = table[samples[:, :, 0], :3], table[samples[:, :, 0], 3:]
+        alpha = alpha if key else None
+    else:
+        if name == "1":
+            samples = samples.astype(np.uint8) * 255
+        if name.removesuffix("16") in ("LA", "RGBA"):
+            samples, alpha = samples[:, :, :-1], samples[:, :, -1:]
+        elif key is not None:
+            full = np.iinfo(samples.dtype).max
+            # A key has the depth of the original file, samples run to the full.
+            scale = full // ((1 << _bits(picture)) - 1)
+            colour = np.frombuffer(key, ">u2").astype(np.int64) * scale
+            transparent = (samples == colour).all(2, keepdims=True)
+            alpha = np.where(transparent, 0, full).astype(samples.dtype)
+        if samples.shape[2] == 1:
+            samples = np.repeat(samples, 3, axis=2)
+    if alpha is not None:
+        samples = np.concatenate([samples, alpha], axis=2)
+    mode = MODES[("RGB" if alpha is None else "RGBA") + deep]
+    kept = {tag: block for tag, block in metadata.items() if tag not in ("PLTE", "TRNS", "BITS")}
+    return Picture(samples, mode, kept)
+
+
+def _bits(picture: Picture) -> int:
+    """Return the bits per sample of the file that the picture came from."""
+    return picture.metadata.get("BITS", bytes([picture.mode.bits]))[0]
+
+
+def _white_level(picture: Picture) -> int:
+    """Return the sample that means white."""
+    full = (1 << picture.mode.bits) - 1
+    return int.from_bytes(picture.metadata.get("MAXV", full.to_bytes(2, "little")), "little")
+
+
+def _write_png(picture: Picture, suffix: str) -> bytes:
+    colour = _PNG_COLOURS.get(picture.mode.name.removesuffix("16"))
+    if colour is None:
+        raise InputError(f"png cannot hold {picture.mode.name}: choose tiff")
+    depth, samples = _bits(picture), picture.samples
+    if picture.mode.name == "1":
+        samples = samples.astype(np.uint8)
+    elif picture.mode.name == "L" and depth < 8:
+        samples = samples // np.uint8(255 // ((1 << depth) - 1))
+    if picture.mode.name == "P" and "PLTE" not in picture.metadata:
+        picture = replace(picture, metadata={**picture.metadata, "PLTE": bytes(768)})
+    chunks = tuple(chunks_from_metadata(picture.metadata))
+    return png.write_png(png.Png(samples, depth, colour, chunks))
+
+
+def _write_pnm(picture: Picture, suffix: str) -> bytes:
+    name = picture.mode.name
+    grey = name in ("1", "L", "L16") and "TRNS" not in picture.metadata
+    if (suffix == ".pbm" and name != "1") or (suffix == ".pgm" and not grey):
+        raise InputError(f"{suffix[1:]} cannot hold {name}: choose ppm or png")
+    if not grey or suffix == ".ppm":
+        picture = to_true_colour(picture)
+        if picture.mode.name not in ("RGB", "RGB16"):
+            raise InputError(f"{suffix[1:]} cannot hold {name} with transparency: choose png")
+    elif name == "1" and suffix == ".pgm":
+        picture = Picture(picture.samples.astype(np.uint8) * 255, MODES["L"])
+    return pnm.write_pnm(picture.samples, _white_level(picture))
+
+
+def _write_webp(picture: Picture, suffix: str) -> bytes:
+    if max(picture.height, picture.width) > _WEBP_SIDE:
+        raise InputError(f"webp holds at most {_WEBP_SIDE} pixels a side: choose png")
+    options: dict[str, Any] = {"lossless": True, "exact": True, "method": 4, "quality": 80}
+    for tag, key in (("ICCP", "icc_profile"), ("EXIF", "exif"), ("XMP_", "xmp")):
+        if tag in picture.metadata:
+            options[key] = picture.metadata[tag]
+    return _save_with_pillow(_as_8_bit_colour(picture, "webp"), "WEBP", **options)
+
+
+def _write_qoi(picture: Picture, suffix: str) -> bytes:
+    Image.init()
+    if "QOI" not in Image.SAVE:
+        raise InputError("writing qoi needs a newer Pillow")
+    return _save_with_pillow(_as_8_bit_colour(picture, "qoi"), "QOI")
+
+
+def _write_bmp(picture: Picture, suffix: str) -> bytes:
+    if picture.mode.name not in ("1", "L", "P", "RGB") or "TRNS" in picture.metadata:
+        raise InputError(
+            f"bmp cannot hold {picture.mode.name}"
+            f"{' with transparency' if 'TRNS' in picture.metadata else ''}: choose png or tiff"
+        )
+    options: dict[str, Any] = {}
+    if (dpi := dpi_from_phys(picture.metadata.get("PHYS", b""))) is not None:
+        options["dpi"] = dpi
+    return _save_with_pillow(picture, "BMP", **options)
+
+
+def _as_8_bit_colour(picture: Picture, name: str) -> Picture:
+    if picture.mode.name == "CMYK" or picture.mode.bits == 16:
+        raise InputError(f"{name} cannot hold {picture.mode.name}: choose tiff")
+    return to_true_colour(picture)
+
+
+def _save_with_pillow(picture: Picture, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image_from_picture(picture).save(file, kind, **options)
+    return file.getvalue()
+
+
+def _write_tiff(picture: Picture, suffix: str) -> bytes:
+    """Write deflated strips; Pillow, which cannot write 16-bit colour, lays out the tags."""
+    if "TRNS" in picture.metadata:
+        picture = to_true_colour(picture)
+    name = picture.mode.name.removesuffix("16")
+    height, width, channels = picture.samples.shape
+    if name == "1":
+        rows = np.packbits(picture.samples[:, :, 0], axis=1)
+    else:
+        rows = picture.samples.astype(picture.samples.dtype.newbyteorder("<")).reshape(height, -1)
+    strip_rows = max(1, _TIFF_STRIP // rows[0].nbytes)
+    strips = [
+        zlib.compress(rows[first : first + strip_rows].tobytes())
+        for first in range(0, height, strip_rows)
+    ]
+    tags = _tiff_exif(picture.metadata.get("EXIF", b""))
+    tags[TiffImagePlugin.IMAGEWIDTH], tags[TiffImagePlugin.IMAGELENGTH] = width, height
+    tags[TiffImagePlugin.BITSPERSAMPLE] = (picture.mode.bits,) * channels
+    tags[TiffImagePlugin.COMPRESSION] = 8  # deflate
+    tags[TiffImagePlugin.PHOTOMETRIC_INTERPRETATION] = _TIFF_COLOURS[name]
+    tags[TiffImagePlugin.SAMPLESPERPIXEL] = channels
+    tags[TiffImagePlugin.ROWSPERSTRIP] = strip_rows
+    tags[TiffImagePlugin.STRIPBYTECOUNTS] = tuple(map(len, strips))
+    # Relative to the end of the tags; Pillow adds where that is.
+    offsets = np.cumsum([0, *map(len, strips[:-1])]).tolist()
+    tags[TiffImagePlugin.STRIPOFFSETS] = tuple(offsets)
+    if name in ("LA", "RGBA"):
+        tags[TiffImagePlugin.EXTRASAMPLES] = 2  # alpha, not premultiplied
+    if name == "P":
+        palette = np.zeros((256, 3), np.uint16)
+        colours = np.frombuffer(picture.metadata.get("PLTE", b"")[:768], np.uint8).reshape(-1, 3)
+        palette[: len(colours)] = colours
+        tags[TiffImagePlugin.COLORMAP] = tuple((palette.T * 257).ravel().tolist())
+    if "ICCP" in picture.metadata:
+        tags.tagtype[TiffImagePlugin.ICCPROFILE] = 7
+        tags[TiffImagePlugin.ICCPROFILE] = picture.metadata["ICCP"]
+    if "XMP_" in picture.metadata:
+        tags.tagtype[TiffImagePlugin.XMP] = 1
+        tags[TiffImagePlugin.XMP] = picture.metadata["XMP_"]
+    if (dpi := dpi_from_phys(picture.metadata.get("PHYS", b""))) is not None:
+        across, down = (Fraction(d).limit_denominator(10_000) for d in dpi)
+        tags[TiffImagePlugin.X_RESOLUTION] = TiffImagePlugin.IFDRational(across)
+        tags[TiffImagePlugin.Y_RESOLUTION] = TiffImagePlugin.IFDRational(down)
+        tags[TiffImagePlugin.RESOLUTION_UNIT] = 2  # inch
+    file = io.BytesIO()
+    file.seek(tags.save(file))
+    file.write(b"".join(strips))
+    return file.getvalue()
+
+
+def _tiff_exif(block: bytes) -> Any:
+    """Return the tags of a TIFF file with those of EXIF data among them."""
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    if block:
+        exif = Image.Exif()
+        try:
+            exif.load(block)
+            for tag, value in exif.items():
+                tags[tag] = value
+            for pointer in (0x8769, 0x8825):  # EXIF and GPS directories
+                if pointer in exif:
+                    tags[pointer] = dict(exif.get_ifd(pointer))
+        except (SyntaxError, ValueError, KeyError, TypeError, struct.error):
+            return TiffImagePlugin.ImageFileDirectory_v2()
+    return tags
+
+
+_ALL_OF_PNG = frozenset({"ICCP", "EXIF", "XMP_", "GAMA", "CHRM", "SRGB", "PHYS", "TEXT", "PNGC"})
+_WRITERS: dict[str, tuple[Callable[[Picture, str], bytes], frozenset[str]]] = {
+    ".png": (_write_png, _ALL_OF_PNG),
+    ".tif": (_write_tiff, frozenset({"ICCP", "EXIF", "XMP_", "PHYS"})),
+    ".tiff": (_write_tiff, frozenset({"ICCP", "EXIF", "XMP_", "PHYS"})),
+    ".webp": (_write_webp, frozenset({"ICCP", "EXIF", "XMP_"})),
+    ".ppm": (_write_pnm, frozenset({"MAXV"})),
+    ".pgm": (_write_pnm, frozenset({"MAXV"})),
+    ".pbm": (_write_pnm, frozenset({"MAXV"})),
+    ".pnm": (_write_pnm, frozenset({"MAXV"})),
+    ".bmp": (_write_bmp, frozenset({"PHYS"})),
+    ".qoi": (_write_qoi, frozenset()),
+}
+SUFFIXES = tuple(_WRITERS)

@@ -1,0 +1,98 @@
+"""Models by name, by file, or by the fingerprint that a compressed file carries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from lmzip.errors import FingerprintError, ModelError
+from lmzip.network.integer_network import IntegerNetwork, load_integer_network
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+@dataclass(frozen=True, eq=False)  # loaded once, so identity is equality
+class Model:
+    """A network with its file and its fingerprint (hexadecimal)."""
+
+    network: IntegerNetwork
+    path: Path
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        return self.network.name
+
+    @property
+    def any_order(self) -> bool:
+        """Whether the network was trained for many orders, and so predicts in any."""
+        return any(order.endswith(":*") for order in self.network.orders)
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """What a released model's file says of itself, read without loading the tensors."""
+
+    name: str
+    path: Path
+    orders: tuple[str, ...]
+    notes: Mapping[str, Any]
+
+
+def list_models() -> list[ModelEntry]:
+    """Return the released models, by name."""
+    entries = []
+    for path in sorted(WEIGHTS.glob("*.safetensors")):
+        with safe_open(path, "numpy") as file:
+            metadata = file.metadata()
+        description = json.loads(metadata["network"])
+        notes = json.loads(metadata["notes"])
+        entries.append(ModelEntry(description["name"], path, tuple(description["orders"]), notes))
+    return entries
+
+
+def load_model(name_or_path: str | Path) -> Model:
+    """Load a released model by name, or any model by the path of its file."""
+    released = WEIGHTS / f"{name_or_path}.safetensors"
+    path = Path(name_or_path)
+    if released.is_file():
+        return _load(released)
+    if path.suffix == ".safetensors" or path.is_file():
+        if not path.is_file():
+            raise ModelError(f"{path}: no such model file")
+        return _load(path.resolve())
+    names = ", ".join(entry.name for entry in list_models()) or "none"
+    raise ModelError(f"unknown model {str(name_or_path)!r}: released are {names}")
+
+
+def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Model:
+    """Return the model of a file that names it and carries a prefix of its fingerprint.
+
+    Looks at the model that the caller gave, or else at the released ones.
+    """
+    wanted = prefix.hex()
+    if given is not None:
+        model = load_model(given)
+        if not model.fingerprint.startswith(wanted):
+            raise FingerprintError(
+                f"the file needs model {name!r} {wanted}, {model.path.name} is "
+                f"{model.fingerprint[: len(wanted)]}"
+            )
+        return model
+    for entry in sorted(list_models(), key=lambda entry: entry.name != name):
+        model = load_model(entry.path)
+        if model.fingerprint.startswith(wanted):
+            return model
+    raise FingerprintError(f"the file needs model {name!r} {wanted}, which is not installed")
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path) -> Model:
+    network = load_integer_network(path)
+    return Model(network, path, network.fingerprint())

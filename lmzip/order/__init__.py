@@ -1,0 +1,1 @@
+"""Which pixel comes when, what it may see, and which pixels can be coded together."""

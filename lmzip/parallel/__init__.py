@@ -1,0 +1,1 @@
+"""Coding on several cores: pieces of work, and who does them."""

@@ -1,0 +1,99 @@
+"""benchmarks/results.py: RESULTS.md and the README's table from what the scripts saved."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "results.py"
+MACHINE = {
+    "processor": "Abacus 9", "cores": 2, "system": "Linux x86_64", "blas": "openblas 1",
+    "versions": {"Python": "3.11", "numpy": "2.0"}, "models": [], "date": "2026-01-02",
+}  # fmt: skip
+
+
+@pytest.fixture
+def results() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("results", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def codec(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "codec": name, "bpd": 4.25, "model_bpd": None, "overhead": None, "ratio_to_png": 0.5,
+        "encode_rate": 1.5e6, "decode_rate": 12e6, "peak_memory": 9e6, "threads": 2,
+        "failures": [], "mismatches": [],
+    } | fields  # fmt: skip
+
+
+BENCH = {
+    "data": "CIFAR-10 test",
+    "images": 1000,
+    "machine": MACHINE,
+    "codecs": [
+        codec("PNG"),
+        codec("odd", bpd=None, encode_rate=None, decode_rate=None, failures=[1, 2]),
+        codec("liar", mismatches=[1]),
+        codec("lmzip", bpd=3.21, model_bpd=3.2, overhead=0.003),
+    ],
+}
+TABLE = {"title": "Start", "columns": ["", "ms"], "rows": [["import", "88"]], "note": "a note"}
+SCALING = {
+    "title": "Scaling",
+    "measured_on": "Abacus 9",
+    "tables": [TABLE],
+    "bars": [{"what": "side 512", "value": "1.31", "bar": "1.15", "met": False}],
+}
+
+
+def test_failures_keep_their_rows(results: ModuleType) -> None:
+    text = results.render_bench(BENCH)
+    assert "| odd | - | - | - | 0.500 | - | - | 9 | 2 | fails on 2 |" in text
+    assert "**NO**: 1 changed" in text
+    assert "| lmzip | 3.210 | 3.200 | 0.3% |" in text
+    assert "Abacus 9, 2 cores in use" in text
+
+
+def test_missed_bars_are_shown(results: ModuleType) -> None:
+    text = results.render_script(SCALING)
+    assert "| side 512 | 1.31 | 1.15 | **missed** |" in text
+    assert "Measured on Abacus 9." in text
+    assert "a note" in text
+
+
+def test_the_readme_keeps_everything_else(results: ModuleType, tmp_path: Path) -> None:
+    folder, readme = tmp_path / "results", tmp_path / "README.md"
+    folder.mkdir()
+    (folder / "cifar10.json").write_text(json.dumps(BENCH))
+    (folder / "scaling.json").write_text(json.dumps(SCALING))
+    (folder / "layer.txt").write_text("as printed\n")
+    readme.write_text(f"# lmzip\nbefore\n{results.BEGIN}\nold\n{results.END}\nafter\n")
+    options = ["--results", folder, "--output", tmp_path / "RESULTS.md", "--readme", readme]
+    for _ in range(2):  # twice is the same as once
+        finished = CliRunner().invoke(results.main, [str(option) for option in options])
+        assert finished.exit_code == 0, finished.output
+        text = readme.read_text()
+        assert text.startswith(f"# lmzip\nbefore\n{results.BEGIN}\n**CIFAR-10 test**, 1,000 images")
+        assert text.endswith(f"{results.END}\nafter\n")
+        assert "| lmzip | 3.210 | 1.5 | 12 |" in text
+        assert "old" not in text
+    written = (tmp_path / "RESULTS.md").read_text()
+    assert "## Scaling" in written
+    assert "```\nas printed\n```" in written
+    assert "not by hand" in written
+
+
+def test_a_readme_without_markers_is_left_alone(results: ModuleType) -> None:
+    with pytest.raises(click.UsageError, match="has no lines"):
+        results.insert_between("# lmzip\n", "table")

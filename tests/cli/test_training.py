@@ -1,0 +1,104 @@
+"""lmzip train, eval and export from the command line, and what they say without torch."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from support.cli_runner import make_picture, write_image
+
+from lmzip.models.compact import Block, CompactConfig, CompactNetwork
+from lmzip.models.weights import save_network
+from lmzip.network.integer_network import load_integer_network
+
+
+@pytest.fixture
+def weights(cli):
+    """Float weights in `float.safetensors`, and a few images in `images`."""
+    torch.manual_seed(0)
+    save_network(CompactNetwork(CompactConfig(8, 3, (Block(8),), 2)), "float.safetensors")
+    for number in range(4):
+        write_image(Path(f"images/{number}.png"), make_picture(height=20, width=24, seed=number))
+    return "float.safetensors"
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "export"])
+def test_without_torch_one_line_says_what_to_install(cli, monkeypatch, command):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torch" else find(name)
+    )
+    result = cli(command, "x")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == 'lmzip: this command needs torch: pip install "lmzip[train]"\n'
+
+
+def test_export_shows_three_figures_side_by_side(cli, weights):
+    result = cli(
+        "export", weights, "-o", "model.safetensors", "--data", "images", "--crop", 16,
+        "--note", "trained_on=nothing",
+    )  # fmt: skip
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    figures = [float(line.split(" bpd")[0].split()[-1]) for line in lines[:3]]
+    assert [line[:16].strip() for line in lines[:3]] == [
+        "float network", "integer network", "coded bytes"
+    ]  # fmt: skip
+    assert abs(figures[1] - figures[0]) < 0.01
+    assert figures[1] <= figures[2] < figures[1] + 0.2
+    network = load_integer_network(Path("model.safetensors"))
+    assert (network.name, network.orders) == ("model", ("raster",))
+    assert network.notes == {"trained_on": "nothing"}
+    write_image(Path("x.png"))
+    assert cli("compress", "x.png", "--model", "model.safetensors").code == 0
+
+
+def test_export_does_not_overwrite(cli, weights):
+    Path("model.safetensors").write_bytes(b"old")
+    result = cli("export", weights, "-o", "model.safetensors", "--data", "images", "--crop", 16)
+    assert (result.code, result.err.splitlines()[0]) == (
+        2, "lmzip: model.safetensors already exists (-f overwrites it)"
+    )  # fmt: skip
+    assert Path("model.safetensors").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "error"),
+    [
+        (["--data", "images", "--crop", "64"], 1, "images: no image has 64x64 pixels"),
+        (["--data", "images", "--note", "x"], 2, "--note 'x' is not KEY=TEXT"),
+    ],
+)
+def test_export_names_what_is_wrong(cli, weights, args, code, error):
+    result = cli("export", weights, "-o", "model.safetensors", *args)
+    assert (result.code, result.err.splitlines()[0]) == (code, f"lmzip: {error}")
+    assert not Path("model.safetensors").exists()
+
+
+def test_eval_measures_orders_and_their_average(cli, weights):
+    args = ("eval", weights, "--data", "images", "--crop", 16, "--orders", "raster:*,s-curve")
+    result = cli(*args)
+    assert (result.code, result.err) == (0, "")
+    assert "raster (8 orders)" in result.out
+    assert all(len(line) <= 80 for line in result.out.splitlines())
+    scores = json.loads(cli(*args, "--json").out)["files"][0]["regions"][0]["scores"]
+    assert [score["name"] for score in scores][-2:] == ["raster (8 orders)", "s-curve"]
+    assert all(0 < score["bpd"] < 16 for score in scores)
+
+
+def test_eval_measures_hidden_halves(cli, weights):
+    result = cli("eval", weights, "--data", "images", "--crop", 16, "--complete", "top,left")
+    assert result.code == 0
+    assert "2 max context orders" in result.out
+
+
+def test_eval_names_what_is_missing(cli):
+    result = cli("eval", "missing.safetensors", "--data", ".")
+    assert (result.code, len(result.err.splitlines())) == (4, 1)
+
+
+def test_train_hangs_in_the_same_group(cli):
+    assert cli("train", "--help").out.startswith("Usage: lmzip train [OPTIONS] RECIPE")
+    result = cli("train", "missing.toml", "--out", "run")
+    assert (result.code, len(result.err.splitlines())) == (1, 1)

@@ -1,0 +1,98 @@
+"""Golden files decode for ever, by both decoders, and are coded today as they were then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import oracle, oracle_streams
+
+import lmzip
+from lmzip.container.binary import Reader
+from lmzip.container.image_file import read_image_header
+from lmzip.picture import MODES, Picture, Samples
+
+FOLDER = Path(__file__).parents[1] / "golden"
+MODEL = FOLDER / "golden.safetensors"
+EXPECTED: dict[str, Any] = json.loads((FOLDER / "checksums.json").read_text())
+FINGERPRINT = "9c411b0a25914a33db78fee4253bb6a63f63f9afd16f832a9ff6d6b70f262b0a"
+IMAGES = sorted(name for name in EXPECTED if name != "archive.lmz")
+
+
+@pytest.fixture(scope="module")
+def network() -> oracle_streams.Network:
+    return oracle_streams.read_model(MODEL.read_bytes())
+
+
+def check_picture(picture: Picture, expected: dict[str, Any]) -> None:
+    """Compare a picture with what checksums.json says of it."""
+    mode = MODES[expected["mode"]]
+    assert picture.mode == mode
+    assert picture.samples.dtype == mode.dtype
+    assert list(picture.samples.shape) == expected["shape"]
+    assert hash_of_samples(picture.samples) == expected["sha256"]
+    metadata = {tag: block.hex() for tag, block in picture.metadata.items()}
+    assert metadata == expected["metadata"]
+
+
+def hash_of_samples(samples: Samples) -> str:
+    little = samples.astype(samples.dtype.newbyteorder("<"))
+    return hashlib.sha256(np.ascontiguousarray(little).tobytes()).hexdigest()
+
+
+def test_the_files_are_all_there_and_untouched() -> None:
+    assert {path.name for path in FOLDER.glob("*.lmz")} == set(EXPECTED)
+    for name, expected in EXPECTED.items():
+        assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == expected["sha256"], name
+    assert lmzip.read_info(FOLDER / "rgb.lmz").fingerprint == FINGERPRINT[:16]
+
+
+def test_the_model_has_its_fingerprint(network: oracle_streams.Network) -> None:
+    assert network.fingerprint.hex() == FINGERPRINT
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_decode(name: str, network: oracle_streams.Network) -> None:
+    data, (expected,) = (FOLDER / name).read_bytes(), EXPECTED[name]["images"]
+    picture = lmzip.decompress_picture(data, model=MODEL)
+    check_picture(picture, expected)
+    assert oracle.decode_image(data, [network]) == picture.samples.astype(int).tolist()
+
+
+def test_the_archive_decodes(network: oracle_streams.Network) -> None:
+    data, expected = (FOLDER / "archive.lmz").read_bytes(), EXPECTED["archive.lmz"]["images"]
+    with lmzip.open_archive(data, model=MODEL) as archive:
+        assert archive.names == [f"folder/{number}.png" for number in range(len(expected))]
+        pictures = [archive.picture(number) for number in range(len(archive))]
+    for picture, wanted in zip(pictures, expected, strict=True):
+        check_picture(picture, wanted)
+    pixels = [picture.samples.astype(int).tolist() for picture in pictures]
+    assert oracle.decode_archive(data, [network]) == pixels
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in IMAGES if lmzip.read_info(FOLDER / name).method == "network"]
+)
+def test_coding_has_not_changed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of what is coded would be another version of the format."""
+    data = (FOLDER / name).read_bytes()
+    picture = lmzip.decompress_picture(data, model=MODEL)
+    header = read_image_header(Reader(data))
+    assert header.coding is not None
+    if header.grid != (1, 1):
+        monkeypatch.setattr("lmzip.container.tiles.TILE", (9, 9))
+    options = lmzip.Options(model=str(MODEL), order=header.coding.order)
+    assert lmzip.compress_picture(picture, options) == data
+
+
+def test_every_way_of_coding_is_among_them() -> None:
+    methods = {lmzip.read_info(FOLDER / name).method for name in IMAGES}
+    assert methods == {"network", "webp", "png", "deflate", "raw", "mixed"}
+    orders = {lmzip.read_info(FOLDER / name).order for name in IMAGES}
+    assert orders >= {"raster", "raster:transpose-rotate", "s-curve", "hilbert", "custom"}
+    modes = {image["mode"] for entry in EXPECTED.values() for image in entry["images"]}
+    assert modes >= {"1", "L", "LA", "RGB", "RGBA", "P", "CMYK", "L16", "LA16", "RGBA16"}
