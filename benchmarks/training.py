@@ -17,7 +17,7 @@ import torch
 
 from lmzip.models.metrics import Reporter, read_rows
 from lmzip.models.recipe import parse_recipe
-from lmzip.models.train import Options, Trainer
+from lmzip.models.train import RunOptions, Trainer
 
 BAR = 4.0
 # The schedule is for some 1,000 steps: what two cores make in the time, or less.
@@ -70,7 +70,7 @@ def main(data: Path, minutes: float, threads: int) -> None:
     """Train on 2,000 images and print the bpd of 500 unseen ones."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as out:
-        trainer = Trainer(parse_recipe(RECIPE, "benchmark"), [data], out, Options(minutes))
+        trainer = Trainer(parse_recipe(RECIPE, "benchmark"), [data], out, RunOptions(minutes))
         with Reporter(trainer.total) as report:
             trainer.run(report)
         last = read_rows(Path(out) / "metrics.csv")[-1]

@@ -29,9 +29,9 @@ _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "demo": ("demo", "Compress and restore a few photographs."),
     "bench": ("bench.command", "Measure lmzip and other codecs on the same images."),
     "inspect": ("inspect", "Show where the bits of an image go."),
-    "train": ("training", "Train a network by a recipe."),
-    "eval": ("training", "Measure a network's bits per dimension."),
-    "export": ("training", "Turn a trained network into a model file."),
+    "train": ("torch_commands", "Train a network by a recipe."),
+    "eval": ("torch_commands", "Measure a network's bits per dimension."),
+    "export": ("torch_commands", "Turn a trained network into a model file."),
 }
 _EPILOGUE = """
 \b

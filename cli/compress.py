@@ -26,7 +26,7 @@ from lmzip.container.image_writer import compress_picture
 from lmzip.container.info import Info, read_info
 from lmzip.errors import InputError
 from lmzip.formats.metadata import file_times, strip_metadata, time_block
-from lmzip.formats.reading import LOSSY_SUFFIXES, SUFFIXES
+from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES
 from lmzip.options import AUTO, BEST, EFFORTS, Options
 from lmzip.order.orders import parse_order
 from lmzip.picture import Picture
@@ -315,4 +315,4 @@ class _LeftAlone:
         """Whether a file of a folder is to be compressed."""
         suffix = path.suffix.lower()
         self.count += suffix in LOSSY_SUFFIXES
-        return suffix in SUFFIXES
+        return suffix in READABLE_SUFFIXES

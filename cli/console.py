@@ -12,18 +12,17 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from lmzip.errors import DamagedError, LmzipError, ModelError
+from lmzip.progress import Progress
 
 OK, FAILED, USAGE, DAMAGED, NO_MODEL = 0, 1, 2, 3, 4
 _GRAVITY = (DAMAGED, NO_MODEL, FAILED, OK)  # the gravest failure of a batch gives the exit code
 _BAR_DELAY, _BAR_INTERVAL = 1.0, 0.1  # seconds
-
-Progress = Callable[[int, int], None]
 
 
 class VerificationError(DamagedError):

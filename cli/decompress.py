@@ -17,9 +17,8 @@ from lmzip.container.archive_reader import Archive
 from lmzip.container.image_reader import Region, decompress_picture
 from lmzip.errors import DamagedError, InputError
 from lmzip.formats.metadata import file_times
-from lmzip.formats.reading import LOSSY_SUFFIXES
-from lmzip.formats.reading import SUFFIXES as READABLE_SUFFIXES
-from lmzip.formats.writing import SUFFIXES, check_suffix, default_suffix, write_picture
+from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES
+from lmzip.formats.writing import WRITABLE_SUFFIXES, check_suffix, default_suffix, write_picture
 from lmzip.picture import Picture
 
 
@@ -37,7 +36,7 @@ def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None)
 @click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
 @output_options("The output: a file, or a folder for several and for archives.")
 @click.option(
-    "--format", "kind", metavar="FORMAT", type=click.Choice([s[1:] for s in SUFFIXES]),
+    "--format", "kind", metavar="FORMAT", type=click.Choice([s[1:] for s in WRITABLE_SUFFIXES]),
     help="The format of the outputs if no name says it: png, tiff, webp, ...",
 )  # fmt: skip
 @click.option(
@@ -118,7 +117,11 @@ class _Decompression:
         output = self.targets.output
         if output is None or self.targets.to_folder:
             return False
-        return Path(output).suffix.lower() in {*SUFFIXES, *READABLE_SUFFIXES, *LOSSY_SUFFIXES}
+        return Path(output).suffix.lower() in {
+            *WRITABLE_SUFFIXES,
+            *READABLE_SUFFIXES,
+            *LOSSY_SUFFIXES,
+        }
 
     def decompress(self, source: Source, region: Region | None, only: tuple[str, ...]) -> None:
         """Restore one image file, or the images of one archive."""
@@ -188,7 +191,7 @@ class _Decompression:
             suffix = self._early_suffix() or default_suffix(picture)
             self._write(source, Path(output or name), suffix, picture, began)
             return
-        known = inside.suffix.lower() if inside.suffix.lower() in SUFFIXES else None
+        known = inside.suffix.lower() if inside.suffix.lower() in WRITABLE_SUFFIXES else None
         suffix = self.suffix or known or default_suffix(picture)
         folder = source.path.with_suffix("") if output is None else Path(output)
         target = Path(folder, inside)

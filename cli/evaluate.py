@@ -8,7 +8,7 @@ import click
 import torch
 
 from lmzip.cli.console import Report
-from lmzip.cli.image_sets import SETS, load_set
+from lmzip.cli.data_sets import SETS, load_set
 from lmzip.cli.options import common_options
 from lmzip.models.evaluate import (
     evaluate,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from lmzip.cli.console import Report
+from lmzip.cli.data_sets import SETS, guess_set, load_set
 from lmzip.cli.files import write_file
-from lmzip.cli.image_sets import SETS, guess_set, load_set
 from lmzip.cli.models import count_multiply_adds
 from lmzip.cli.options import common_options
 from lmzip.cost import COST_BITS

@@ -20,8 +20,8 @@ import click
 from lmzip.cli.console import Report
 from lmzip.container.archive_file import read_chunk, read_index
 from lmzip.container.binary import Reader
-from lmzip.container.fields import ARCHIVE, read_prelude
 from lmzip.container.info import read_info
+from lmzip.container.shared_fields import ARCHIVE, read_prelude
 from lmzip.errors import DamagedError, InputError
 
 STANDARD = "-"  # stdin or stdout

@@ -12,10 +12,10 @@ from lmzip.cli.drawing import draw_bit_map, to_png
 from lmzip.cli.files import Source, Targets
 from lmzip.cli.options import common_options
 from lmzip.container.binary import Reader
-from lmzip.container.fields import MAGIC
 from lmzip.container.image_file import Coding, read_image_header
 from lmzip.container.image_reader import decompress_picture
 from lmzip.container.image_writer import compress_picture
+from lmzip.container.shared_fields import MAGIC
 from lmzip.errors import InputError, ModelError
 from lmzip.formats.reading import read_picture
 from lmzip.network.registry import Model, find_model

@@ -16,8 +16,8 @@ from lmzip.container.image_writer import compress_picture
 from lmzip.errors import InputError
 from lmzip.options import AUTO, Options
 from lmzip.order.orders import Order
-from lmzip.parallel.workers import Progress
 from lmzip.picture import Picture, Samples, mode_of
+from lmzip.progress import Progress
 
 ImageOrder = str | Order | npt.NDArray[np.integer[Any]]
 

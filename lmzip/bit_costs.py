@@ -17,8 +17,8 @@ from lmzip.errors import InputError
 from lmzip.network.backend import get_backend
 from lmzip.network.registry import Model
 from lmzip.order.orders import Order
-from lmzip.parallel.workers import Progress
 from lmzip.picture import Picture
+from lmzip.progress import Progress
 from lmzip.stream.encoder import encode_images
 
 Bits = npt.NDArray[np.float64]

@@ -13,10 +13,10 @@ from typing import IO, Any
 from PIL import Image, ImageFile, ImagePalette
 
 from lmzip.container.binary import Reader
-from lmzip.container.fields import IMAGE, MAGIC
 from lmzip.container.image_file import ImageHeader, read_image_header
 from lmzip.container.image_reader import decompress_picture
 from lmzip.container.image_writer import compress_picture
+from lmzip.container.shared_fields import IMAGE, MAGIC
 from lmzip.errors import DamagedError, LmzipError
 from lmzip.formats.pillow_images import image_from_picture, info_from_metadata, picture_from_image
 from lmzip.options import Options

@@ -38,7 +38,7 @@ _BLOCK = 4096  # steps whose sources are drawn together
 _LOADERS = {"cifar10": load_cifar10, "mnist": load_mnist, "binarized-mnist": load_binarized_mnist}
 
 
-class Source:
+class ImageSource:
     """The images of one `[[data]]` table, held in memory, from which batches are cut."""
 
     def __init__(self, recipe: DataRecipe, roots: Sequence[str | Path], channels: int = 3) -> None:
@@ -90,7 +90,7 @@ class Batches:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[ImageSource],
         orders: Sequence[Order],
         phases: Sequence[PhaseRecipe] = (),
         seed: int = 0,

@@ -23,7 +23,7 @@ class TrainingError(LmzipError):
 
 
 @dataclass
-class Progress:
+class Counters:
     """How far a run is: what a checkpoint holds beside tensors."""
 
     step: int = 0
@@ -42,7 +42,7 @@ class State:
     network: Network
     average: Network
     optimisers: OptimiserSet
-    progress: Progress
+    progress: Counters
 
     def save(self, path: Path) -> None:
         """Replace a checkpoint."""
@@ -62,7 +62,7 @@ class State:
             self.network.load_state_dict(state["network"])
             self.average.load_state_dict(state["average"])
             self.optimisers.load_state_dict(state["optimisers"])
-            vars(self.progress).update(asdict(Progress(**state["progress"])))
+            vars(self.progress).update(asdict(Counters(**state["progress"])))
         except (KeyError, ValueError, RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())[:300]
             raise TrainingError(f"{path}: no checkpoint of this recipe ({reason})") from None

@@ -15,7 +15,7 @@ hold their values or zero makes no difference: the masks hide them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -34,13 +34,13 @@ from lmzip.order.orders import (
     observed_first,
     parse_order,
 )
+from lmzip.progress import Progress
 
-Region = npt.NDArray[np.bool_]  # (height, width), true where a pixel is hidden and to be scored
-Progress = Callable[[int, int], object]  # takes the images done and to do, summed over the orders
+RegionMask = npt.NDArray[np.bool_]  # (height, width), true where a pixel is hidden and to be scored
 _Rows = list[tuple[str, list[Ranks]]]  # the name of a score and the orders that it averages
 
 
-class Network(Protocol):
+class LikelihoodModel(Protocol):
     """What can be evaluated: anything that gives the nats of each pixel under an order."""
 
     @property
@@ -106,7 +106,7 @@ class Evaluation:
 
 
 def evaluate(
-    network: Network,
+    network: LikelihoodModel,
     images: Tensor | npt.ArrayLike,
     orders: Iterable[Order | str],
     *,
@@ -134,9 +134,9 @@ def evaluate(
 
 
 def evaluate_completion(
-    network: Network,
+    network: LikelihoodModel,
     images: Tensor | npt.ArrayLike,
-    regions: Mapping[str, Region],
+    regions: Mapping[str, RegionMask],
     *,
     family: str = "s-curve",
     orders: Iterable[Order | str] = (),
@@ -166,7 +166,7 @@ def evaluate_completion(
 
 def half_regions(
     height: int, width: int, names: Iterable[str] = ("top", "left", "bottom")
-) -> dict[str, Region]:
+) -> dict[str, RegionMask]:
     """Return halves of an image as hidden regions: top, left, bottom or right.
 
     Raises InputError for another name.
@@ -186,7 +186,7 @@ def half_regions(
     return regions
 
 
-def maximum_context(hidden: Region, count: int, family: str = "s-curve") -> list[Ranks]:
+def maximum_context(hidden: RegionMask, count: int, family: str = "s-curve") -> list[Ranks]:
     """Return `count` orders that visit the observed pixels first.
 
     They are the variants that come to the hidden region latest. If that is half of the image,
@@ -195,13 +195,15 @@ def maximum_context(hidden: Region, count: int, family: str = "s-curve") -> list
     return [observed_first(ranks, hidden) for ranks in _latest_first(hidden, family)[:count]]
 
 
-def adversarial_order(hidden: Region, family: str = "s-curve") -> Ranks:
+def adversarial_order(hidden: RegionMask, family: str = "s-curve") -> Ranks:
     """Return an order that visits the hidden pixels first, from the far side of the image."""
     return observed_first(_latest_first(~hidden, family)[0], ~hidden)
 
 
 @torch.no_grad()
-def measure_nats(network: Network, levels: Tensor, masks: MaskSet, region: Region) -> Tensor:
+def measure_nats(
+    network: LikelihoodModel, levels: Tensor, masks: MaskSet, region: RegionMask
+) -> Tensor:
     """Return the nats of a region of each image: float64 (B) for levels (B, C, H, W)."""
     nats = network.nll(levels, masks)
     return nats[:, torch.from_numpy(region)].double().sum(1)
@@ -231,10 +233,10 @@ def format_table(evaluation: Evaluation) -> str:
 
 
 def _evaluate_rows(
-    network: Network,
+    network: LikelihoodModel,
     levels: Tensor,
     kind: ImageSet,
-    tasks: Sequence[tuple[str, Region, _Rows]],
+    tasks: Sequence[tuple[str, RegionMask, _Rows]],
     batch_size: int,
     progress: Progress | None,
 ) -> Evaluation:
@@ -289,13 +291,15 @@ def _read_orders(orders: Iterable[Order | str]) -> list[Order]:
     return read
 
 
-def _latest_first(hidden: Region, family: str) -> list[Ranks]:
+def _latest_first(hidden: RegionMask, family: str) -> list[Ranks]:
     """Return the variants of a family, those that come to the hidden pixels latest first."""
     variants = [order.ranks(*hidden.shape) for order in all_variants(parse_order(family).family)]
     return sorted(variants, key=lambda ranks: -int(ranks[hidden].sum(dtype=np.int64)))
 
 
-def _check_images(network: Network, images: Tensor | npt.ArrayLike) -> tuple[Tensor, ImageSet]:
+def _check_images(
+    network: LikelihoodModel, images: Tensor | npt.ArrayLike
+) -> tuple[Tensor, ImageSet]:
     levels = images if isinstance(images, Tensor) else torch.from_numpy(np.asarray(images))
     if levels.dim() != 4 or levels.numel() == 0:
         raise InputError(f"images are N x C x H x W and not empty, not {tuple(levels.shape)}")
@@ -311,7 +315,7 @@ def _check_images(network: Network, images: Tensor | npt.ArrayLike) -> tuple[Ten
     return levels, ImageSet(count, channels, height, width, network.levels)
 
 
-def _check_region(name: str, hidden: Region, kind: ImageSet) -> None:
+def _check_region(name: str, hidden: RegionMask, kind: ImageSet) -> None:
     if hidden.dtype != bool or hidden.shape != (kind.height, kind.width):
         wanted = f"bool ({kind.height}, {kind.width})"
         raise InputError(f"region {name!r} is {hidden.dtype} {hidden.shape}, not {wanted}")

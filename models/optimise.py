@@ -97,7 +97,7 @@ def split_parameters(network: nn.Module) -> tuple[list[nn.Parameter], list[nn.Pa
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule:
     """The learning rate over time, as a factor of the optimisers' rates.
 
     `none` is constant for ever; `exponential` multiplies by 1 - decay_factor at each step; `linear`

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from lmzip.errors import LmzipError
 from lmzip.models.compact import CompactConfig
-from lmzip.models.tables import RecipeError, as_list, as_table, read_table, require
+from lmzip.models.recipe_tables import RecipeError, as_list, as_table, read_table, require
 from lmzip.models.weights import Config, make_config
 from lmzip.order.orders import Order, expand_orders
 

@@ -39,16 +39,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from lmzip.errors import InputError, LmzipError
-from lmzip.models.batches import Batches, MaskCache, Source
-from lmzip.models.checkpoint import Progress, Snapshots, State, TrainingError
+from lmzip.models.batches import Batches, ImageSource, MaskCache
+from lmzip.models.checkpoint import Counters, Snapshots, State, TrainingError
 from lmzip.models.metrics import MetricsFile, Reporter, Row, draw_losses
-from lmzip.models.optimise import Schedule, ema_weight, make_optimisers, update_ema
+from lmzip.models.optimise import RateSchedule, ema_weight, make_optimisers, update_ema
 from lmzip.models.recipe import DataRecipe, Recipe, load_recipe
 from lmzip.models.weights import Network, load_network, make_network, save_network
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """Where a run starts and when it stops; everything else is in the recipe."""
 
     minutes: float = math.inf
@@ -69,9 +69,9 @@ class Trainer:
         recipe: Recipe,
         roots: Sequence[str | Path],
         out: str | Path,
-        options: Options | None = None,
+        options: RunOptions | None = None,
     ) -> None:
-        self.recipe, self.out, self.options = recipe, Path(out), options or Options()
+        self.recipe, self.out, self.options = recipe, Path(out), options or RunOptions()
         self.rank, self.world, self.device = _join_group()
         torch.manual_seed(recipe.seed)
         self.network = self._make_network().to(self.device)
@@ -79,7 +79,7 @@ class Trainer:
         self.parameters = list(self.network.parameters())
         self.average_parameters = list(self.average.parameters())
         self.optimisers = make_optimisers(self.network, **_optimiser_settings(recipe))
-        self.progress = Progress()
+        self.progress = Counters()
         self.state = State(self.network, self.average, self.optimisers, self.progress)
         self.out.mkdir(parents=True, exist_ok=True)
         self._restore()
@@ -114,7 +114,7 @@ class Trainer:
             self.progress.decay_start = self.progress.step
             self.progress.decay_steps = self.options.decay
 
-    def _plan(self) -> tuple[Schedule, int]:
+    def _plan(self) -> tuple[RateSchedule, int]:
         """Return the schedule and the step at which to stop."""
         recipe = self.recipe.schedule
         decay, start, steps, total = recipe.decay, recipe.steps, recipe.decay_steps, recipe.total
@@ -122,12 +122,14 @@ class Trainer:
             decay = "cosine" if decay == "cosine" else "linear"
             start, steps = self.progress.decay_start, self.progress.decay_steps
             total = start + steps
-        schedule = Schedule(recipe.warmup, decay, recipe.decay_factor, start, steps, recipe.final)
+        schedule = RateSchedule(
+            recipe.warmup, decay, recipe.decay_factor, start, steps, recipe.final
+        )
         return schedule, total if self.options.steps is None else min(total, self.options.steps)
 
-    def _load_source(self, recipe: DataRecipe, roots: Sequence[str | Path]) -> Source:
+    def _load_source(self, recipe: DataRecipe, roots: Sequence[str | Path]) -> ImageSource:
         """Load images and check that they are what the network is for."""
-        source = Source(recipe, roots, self.network.channels)
+        source = ImageSource(recipe, roots, self.network.channels)
         has = source.channels, 1 << recipe.depth
         takes = 1 if recipe.grey else self.network.channels, self.network.levels
         if has != takes:
@@ -310,7 +312,7 @@ def command(recipe: str, data: tuple[Path, ...], out: Path, threads: int, **opti
         if "LOCAL_RANK" in os.environ:  # started by torchrun
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
             stack.callback(dist.destroy_process_group)
-        trainer = Trainer(load_recipe(recipe), data, out, Options(**options))
+        trainer = Trainer(load_recipe(recipe), data, out, RunOptions(**options))
         for number in (signal.SIGINT, signal.SIGTERM):
             handler = signal.signal(number, lambda *_: setattr(trainer, "interrupted", True))
             stack.callback(signal.signal, number, handler)

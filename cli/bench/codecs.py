@@ -13,8 +13,8 @@ from lmzip.container.image_reader import decompress_picture
 from lmzip.container.image_writer import compress_picture
 from lmzip.container.info import read_info
 from lmzip.options import AUTO, Options
-from lmzip.parallel.workers import Progress
 from lmzip.picture import Mode, Picture, Samples
+from lmzip.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from lmzip.cli.bench.codecs import Choice, Codec, LmzipArchive, LmzipFiles
-from lmzip.cli.bench.datasets import KINDS, DataSet, FolderSet, open_set
+from lmzip.cli.bench.data_sets import KINDS, DataSet, FolderSet, open_set
 from lmzip.cli.bench.machine import describe_machine
 from lmzip.cli.bench.measure import Measurement, measure_codec
 from lmzip.cli.bench.peers import PEERS, CommandPeer, Peer, choose_peers, is_installed
-from lmzip.cli.bench.table import (
+from lmzip.cli.bench.results_table import (
     Benchmark,
     describe_run,
     format_header,

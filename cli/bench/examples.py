@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from lmzip.bit_costs import Bits, choose_top, measure_bits
 from lmzip.cli.bench.codecs import Codec, LmzipFiles
-from lmzip.cli.bench.datasets import DataSet
-from lmzip.cli.bench.measure import Measurement, Progress
-from lmzip.cli.bench.table import Benchmark
+from lmzip.cli.bench.data_sets import DataSet
+from lmzip.cli.bench.measure import Measurement
+from lmzip.cli.bench.results_table import Benchmark
 from lmzip.cli.drawing import make_thumbnail, shrink_bits, to_png
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_image_header
 from lmzip.network.registry import find_model
 from lmzip.picture import Picture
+from lmzip.progress import Progress
 
 COUNT = 4  # images of either kind
 SIDE = 256  # pixels of a thumbnail

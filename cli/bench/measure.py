@@ -23,15 +23,14 @@ from multiprocessing.process import BaseProcess
 import numpy as np
 
 from lmzip.cli.bench.codecs import Codec, LmzipArchive, LmzipFiles, count_model_bits
-from lmzip.cli.bench.datasets import DataSet
+from lmzip.cli.bench.data_sets import DataSet
 from lmzip.cli.bench.memory import MemoryMeter
 from lmzip.cli.bench.peers import CommandPeer, Peer
 from lmzip.picture import Picture, Samples
+from lmzip.progress import Progress
 
 FILES, ARCHIVE = "files", "archive"
 _WARM_UP = 32  # pixels of a side
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image, features
 
-from lmzip.cli.bench.datasets import simplify
+from lmzip.cli.bench.data_sets import simplify
 from lmzip.errors import InputError, LmzipError
 from lmzip.formats.reading import read_picture
 from lmzip.formats.writing import to_true_colour, write_picture

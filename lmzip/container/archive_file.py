@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lmzip.container.binary import Reader, Writer
-from lmzip.container.fields import (
+from lmzip.container.shared_fields import (
     ARCHIVE,
     ModelReference,
     check_size,

@@ -16,16 +16,17 @@ from lmzip.classical import encode_classical
 from lmzip.container.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
 from lmzip.container.binary import Writer
 from lmzip.container.checksums import checksum_of_samples
-from lmzip.container.fields import refer_to
 from lmzip.container.image_writer import compress_picture
+from lmzip.container.shared_fields import refer_to
 from lmzip.container.tiles import cut_range
 from lmzip.cost import to_bits
 from lmzip.network.registry import Model
 from lmzip.options import BEST, Options
 from lmzip.order.orders import Order
 from lmzip.parallel.jobs import JOB_PIXELS, Coded, EncodeJob
-from lmzip.parallel.workers import Progress, run_jobs
+from lmzip.parallel.workers import run_jobs
 from lmzip.picture import Mode, Picture, Samples
+from lmzip.progress import Progress
 from lmzip.selection import candidate_codings, choose_by_sample
 
 BATCH_PIXELS = 1 << 15  # in a stream, about

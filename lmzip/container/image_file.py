@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmzip.container.binary import Reader, Writer
-from lmzip.container.fields import (
+from lmzip.container.shared_fields import (
     IMAGE,
     ModelReference,
     check_size,

@@ -21,8 +21,9 @@ from lmzip.container.tiles import Tile, find_tile
 from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.network.registry import find_model
 from lmzip.parallel.jobs import DecodeJob
-from lmzip.parallel.workers import Progress, count_threads, run_jobs
+from lmzip.parallel.workers import count_threads, run_jobs
 from lmzip.picture import PLANE_MODES, Picture, Samples
+from lmzip.progress import Progress
 
 # Tiles that are decoded in step: the more pixels a step has, the less time is lost around its
 # matrix products. Four gain a third over one; eight a sixth more, for twice the memory.

@@ -15,8 +15,8 @@ import numpy as np
 
 from lmzip.classical import NETWORK, encode_classical
 from lmzip.container.checksums import checksum_of_samples
-from lmzip.container.fields import refer_to
 from lmzip.container.image_file import Chunk, Coding, ImageHeader, write_image
+from lmzip.container.shared_fields import refer_to
 from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.errors import InputError
@@ -24,8 +24,9 @@ from lmzip.network.registry import Model
 from lmzip.options import BEST, Options
 from lmzip.order.orders import Order
 from lmzip.parallel.jobs import Coded, EncodeJob
-from lmzip.parallel.workers import Progress, run_jobs
+from lmzip.parallel.workers import run_jobs
 from lmzip.picture import PLANE_MODES, Picture, Samples
+from lmzip.progress import Progress
 from lmzip.selection import SMALL, candidate_codings, choose_by_sample, take_sample
 
 HOPELESS = 1.5  # a network that takes this many times the quick classical size is not run

@@ -10,8 +10,8 @@ from typing import TypeVar
 from lmzip.classical import METHOD_NAMES
 from lmzip.container.archive_file import Index, read_chunk, read_index
 from lmzip.container.binary import Reader
-from lmzip.container.fields import ARCHIVE, ModelReference, read_prelude
 from lmzip.container.image_file import read_chunks, read_image_header, read_pixel_checksum
+from lmzip.container.shared_fields import ARCHIVE, ModelReference, read_prelude
 from lmzip.cost import cost_of_bytes, to_bits
 
 _T = TypeVar("_T")

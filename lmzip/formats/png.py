@@ -22,7 +22,7 @@ from lmzip.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
 Samples = npt.NDArray[Any]  # (height, width, channels): uint8, or uint16 at depth 16
-Chunk = tuple[bytes, bytes]  # type, content
+PngChunk = tuple[bytes, bytes]  # type, content
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GREY, RGB, PALETTE, GREY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6  # colour types
@@ -53,7 +53,7 @@ class Png:
     samples: Samples
     depth: int
     colour: int
-    chunks: tuple[Chunk, ...] = ()
+    chunks: tuple[PngChunk, ...] = ()
 
 
 def read_png(data: bytes) -> Png:
@@ -68,7 +68,7 @@ def read_png(data: bytes) -> Png:
         raise InputError(f"damaged PNG file (colour type {colour} at {depth} bits)")
     if not width or not height or compression or filtering or interlace > 1:
         raise InputError("damaged PNG file (impossible values in its header)")
-    others: list[Chunk] = []
+    others: list[PngChunk] = []
     packed: list[bytes] = []
     for kind, content in chunks:
         if kind == b"IDAT":
@@ -95,7 +95,7 @@ def write_png(png: Png, level: int = 6) -> bytes:
     return SIGNATURE + b"".join(_frame_chunk(kind, content) for kind, content in chunks)
 
 
-def _read_chunks(data: bytes) -> Iterator[Chunk]:
+def _read_chunks(data: bytes) -> Iterator[PngChunk]:
     if not data.startswith(SIGNATURE):
         raise InputError("damaged PNG file (wrong signature)")
     position = len(SIGNATURE)

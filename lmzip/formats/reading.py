@@ -22,7 +22,7 @@ from lmzip.formats.metadata import metadata_from_chunks
 from lmzip.formats.pillow_images import PILLOW_ERRORS, picture_from_image
 from lmzip.picture import MODES, Picture
 
-SUFFIXES = (
+READABLE_SUFFIXES = (
     ".png", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif", ".qoi"
 )  # fmt: skip
 LOSSY_SUFFIXES = (".jpg", ".jpeg")

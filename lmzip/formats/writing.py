@@ -270,4 +270,4 @@ _WRITERS: dict[str, tuple[Callable[[Picture, str], bytes], frozenset[str]]] = {
     ".bmp": (_write_bmp, frozenset({"PHYS"})),
     ".qoi": (_write_qoi, frozenset()),
 }
-SUFFIXES = tuple(_WRITERS)
+WRITABLE_SUFFIXES = tuple(_WRITERS)

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from lmzip.errors import FingerprintError, ModelError
 from lmzip.network.integer_network import IntegerNetwork, load_integer_network
 
-WEIGHTS = Path(__file__).parent / "weights"
+WEIGHTS = Path(__file__).parents[1] / "weights"  # lmzip/weights
 
 
 @dataclass(frozen=True, eq=False)  # loaded once, so identity is equality

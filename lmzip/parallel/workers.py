@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
@@ -21,13 +21,12 @@ from typing import IO, Any
 from lmzip import errors
 from lmzip.errors import InputError, LmzipError
 from lmzip.parallel.jobs import JOB_KINDS, Job
+from lmzip.progress import Progress
 
 # A process costs some 0.4 s to start: below this many pixels a job's own process is quicker.
 WORTH_A_WORKER = 1 << 16
 
 _START = "import sys; sys.path += sys.argv[1:]; from lmzip.parallel.workers import main; main()"
-
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
 
 
 def count_threads(threads: int) -> int:

@@ -18,7 +18,7 @@ from support.odd_peer import OddPeer
 
 import lmzip
 from lmzip.cli.bench.codecs import Choice, LmzipArchive, LmzipFiles
-from lmzip.cli.bench.datasets import ArraySet, FolderSet, NpySet, open_set
+from lmzip.cli.bench.data_sets import ArraySet, FolderSet, NpySet, open_set
 from lmzip.cli.bench.measure import describe_difference, measure_codec
 from lmzip.cli.bench.memory import MemoryMeter
 from lmzip.cli.bench.peers import PEERS

@@ -32,7 +32,7 @@ from lmzip.cli.bench.examples import Example, Examples, find_reference
 from lmzip.cli.bench.machine import describe_machine
 from lmzip.cli.bench.measure import ARCHIVE, FILES, Measurement, Problem
 from lmzip.cli.bench.page import render_page
-from lmzip.cli.bench.table import Benchmark
+from lmzip.cli.bench.results_table import Benchmark
 from lmzip.cli.drawing import make_thumbnail, to_png
 
 IMAGES = 40

@@ -14,7 +14,7 @@ from lmzip.errors import InputError
 from lmzip.formats.metadata import ESSENTIAL, file_times, split_chunks, strip_metadata, time_block
 from lmzip.formats.png import GREY, RGB, Png, write_png
 from lmzip.formats.reading import read_picture
-from lmzip.formats.writing import SUFFIXES, default_suffix, to_true_colour, write_picture
+from lmzip.formats.writing import WRITABLE_SUFFIXES, default_suffix, to_true_colour, write_picture
 from lmzip.picture import MODES, Picture
 
 PALETTE = bytes(np.random.default_rng(5).integers(0, 256, 3 * 200, dtype=np.uint8))
@@ -352,7 +352,7 @@ def test_formats_that_cannot_hold_a_picture_say_so(name, suffix, reason):
 def test_the_default_format_holds_every_mode():
     for name in MODES:
         picture = make_picture(name)
-        assert default_suffix(picture) in SUFFIXES
+        assert default_suffix(picture) in WRITABLE_SUFFIXES
         data, _ = write_picture(picture, default_suffix(picture))
         assert_same(read_picture(data).picture, picture)
 

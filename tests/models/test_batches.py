@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lmzip.models.batches import Batches, MaskCache, Source
+from lmzip.models.batches import Batches, ImageSource, MaskCache
 from lmzip.models.data_files import DataError, to_luma
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
 from lmzip.order.orders import all_variants, parse_order
@@ -37,7 +37,7 @@ def test_a_step_is_a_pure_function_of_its_number(root: Path) -> None:
     orders = all_variants("raster")
 
     def draw_all(steps: list[int], seed: int) -> dict[int, tuple[torch.Tensor, object]]:
-        batches = Batches([Source(many, [root]), Source(few, [root])], orders, seed=seed)
+        batches = Batches([ImageSource(many, [root]), ImageSource(few, [root])], orders, seed=seed)
         return {step: batches.draw(step) for step in steps}
 
     steps = [0, 1, 2, 3, 4095, 4096, 10_000]
@@ -55,8 +55,8 @@ def test_a_step_is_a_pure_function_of_its_number(root: Path) -> None:
 
 def test_every_image_comes_once_in_an_epoch(root: Path) -> None:
     sources = [
-        Source(DataRecipe("folder", "many", crop=8, batch=5), [root]),
-        Source(DataRecipe("folder", "few", crop=4, batch=3), [root]),
+        ImageSource(DataRecipe("folder", "many", crop=8, batch=5), [root]),
+        ImageSource(DataRecipe("folder", "few", crop=4, batch=3), [root]),
     ]
     batches = Batches(sources, [parse_order("raster")])
     seen: dict[int, list[int]] = {8: [], 4: []}
@@ -74,8 +74,8 @@ def test_every_image_comes_once_in_an_epoch(root: Path) -> None:
 def test_ranks_share_out_what_one_process_would_see(root: Path) -> None:
     recipe = DataRecipe("folder", "many", crop=8, batch=6)
     orders = all_variants("s-curve")
-    alone = Batches([Source(recipe, [root])], orders)
-    source = Source(replace(recipe, batch=2), [root])
+    alone = Batches([ImageSource(recipe, [root])], orders)
+    source = ImageSource(replace(recipe, batch=2), [root])
     ranks = [Batches([source], orders, rank=rank, world=3) for rank in range(3)]
     for step in range(5):
         levels, order = alone.draw(step)
@@ -90,21 +90,21 @@ def test_sources_come_as_often_as_they_weigh(root: Path) -> None:
         DataRecipe("folder", "few", crop=4, weight=weight, batch=batch)
         for weight, batch in ((1.0, 1), (0.0, 2), (3.0, 3))
     ]
-    batches = Batches([Source(recipe, [root]) for recipe in recipes], [parse_order("raster")])
+    batches = Batches([ImageSource(recipe, [root]) for recipe in recipes], [parse_order("raster")])
     sizes = np.array([batches.batch_size(step) for step in range(4000)])
     assert not (sizes == 2).any()
     assert 0.72 < (sizes == 3).mean() < 0.78
 
 
 def test_all_orders_are_drawn(root: Path) -> None:
-    source = Source(DataRecipe("folder", "few", crop=4, batch=1), [root])
+    source = ImageSource(DataRecipe("folder", "few", crop=4, batch=1), [root])
     orders = all_variants("raster") + all_variants("s-curve")
     batches = Batches([source], orders)
     assert {batches.draw(step)[1] for step in range(150)} == set(orders)
 
 
 def test_phases_come_first_at_their_resolution(root: Path) -> None:
-    source = Source(DataRecipe("folder", "few", crop=8, batch=1), [root])
+    source = ImageSource(DataRecipe("folder", "few", crop=8, batch=1), [root])
     phases = [PhaseRecipe(2, 4), PhaseRecipe(1, 2)]
     batches = Batches([source], [parse_order("raster")], phases)
     sizes = [batches.draw(step)[0].shape[2] for step in range(5)]
@@ -116,7 +116,7 @@ def test_crops_flips_scales_and_depth(tmp_path: Path) -> None:
     ramp = np.arange(256, dtype=np.uint8).reshape(16, 16)
     Image.fromarray(np.stack([ramp] * 3, 2)).save(tmp_path / "one" / "ramp.png")
     rng = np.random.default_rng(0)
-    source = Source(DataRecipe("folder", "one", crop=6, flip=True), [tmp_path])
+    source = ImageSource(DataRecipe("folder", "one", crop=6, flip=True), [tmp_path])
     cut = source.cut(np.zeros(200, np.int64), rng)[:, 0].int()
     corners = set(cut[:, 0, :].amin(1).tolist())
     assert corners == {16 * row + column for row in range(11) for column in range(11)} & corners
@@ -125,9 +125,9 @@ def test_crops_flips_scales_and_depth(tmp_path: Path) -> None:
     assert set(rightwards.tolist()) == {-1, 1}
     assert (cut[:, 1] - cut[:, 0] == 16).all()
 
-    scaled = Source(DataRecipe("folder", "one", crop=6, scales=(1, 2, 3)), [tmp_path])
+    scaled = ImageSource(DataRecipe("folder", "one", crop=6, scales=(1, 2, 3)), [tmp_path])
     assert [picture.shape[1] for picture in scaled.pictures] == [16, 8]  # a third is too small
-    shallow = Source(DataRecipe("folder", "one", size=16, bits=5), [tmp_path])
+    shallow = ImageSource(DataRecipe("folder", "one", size=16, bits=5), [tmp_path])
     assert np.array_equal(shallow.cut_all(0)[0, 0], ramp >> 3)
 
 
@@ -137,13 +137,13 @@ def test_grey_is_the_luma_that_pillow_makes(tmp_path: Path) -> None:
     Image.fromarray(colours).save(tmp_path / "one" / "colours.png")
     luma = np.asarray(Image.fromarray(colours).convert("L"))
     assert np.array_equal(to_luma(torch.from_numpy(colours.transpose(2, 0, 1)))[0], luma)
-    source = Source(DataRecipe("folder", "one", crop=40, grey=True), [tmp_path])
+    source = ImageSource(DataRecipe("folder", "one", crop=40, grey=True), [tmp_path])
     assert source.channels == 1
     assert np.array_equal(source.pictures[0][0], luma)
 
 
 def test_noise_is_bounded_and_centred(root: Path) -> None:
-    source = Source(DataRecipe("folder", "many", crop=8, noise=4.0), [root])
+    source = ImageSource(DataRecipe("folder", "many", crop=8, noise=4.0), [root])
     indices = np.full(100, 6)
     noisy = source.cut(indices, np.random.default_rng(3)).float()
     spread = (noisy - 96).flatten(1).std(1)
@@ -153,14 +153,14 @@ def test_noise_is_bounded_and_centred(root: Path) -> None:
 
 
 def test_held_out_images_are_always_the_same(root: Path) -> None:
-    source = Source(DataRecipe("folder", "many", crop=5, limit=7), [root])
+    source = ImageSource(DataRecipe("folder", "many", crop=5, limit=7), [root])
     assert source.cut_all(1).shape == (7, 3, 5, 5)
     assert torch.equal(source.cut_all(1), source.cut_all(1))
 
 
 def test_a_crop_larger_than_all_images_is_refused(root: Path) -> None:
     with pytest.raises(DataError, match="many: no image is as large as a crop of 9"):
-        Source(DataRecipe("folder", "many", crop=9), [root])
+        ImageSource(DataRecipe("folder", "many", crop=9), [root])
 
 
 def test_masks_are_made_once() -> None:

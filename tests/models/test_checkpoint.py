@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lmzip.models.checkpoint import Progress, Snapshots, State, TrainingError
+from lmzip.models.checkpoint import Counters, Snapshots, State, TrainingError
 from lmzip.models.compact import Block, CompactConfig
 from lmzip.models.optimise import make_optimisers
 from lmzip.models.weights import load_notes, make_network
@@ -18,7 +18,7 @@ from lmzip.models.weights import load_notes, make_network
 def make_state(width: int = 4) -> State:
     config = CompactConfig(width, 3, (Block(4),), 2, channels=1)
     network = make_network(config)
-    return State(network, make_network(config), make_optimisers(network, "muon", 1e-3), Progress())
+    return State(network, make_network(config), make_optimisers(network, "muon", 1e-3), Counters())
 
 
 def test_round_trip(tmp_path: Path) -> None:

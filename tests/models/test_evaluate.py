@@ -16,8 +16,8 @@ from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.evaluate import (
     Evaluation,
     ImageSet,
-    Network,
-    Region,
+    LikelihoodModel,
+    RegionMask,
     adversarial_order,
     average_orders,
     evaluate,
@@ -63,11 +63,13 @@ def random_images(*shape: int, levels: int = 256) -> Tensor:
     return torch.randint(levels, shape, generator=torch.Generator().manual_seed(12))
 
 
-def whole(images: Tensor) -> Region:
+def whole(images: Tensor) -> RegionMask:
     return np.ones(tuple(images.shape[2:]), bool)
 
 
-def nats_of(network: Network, images: Tensor, ranks: Ranks, region: Region | None = None) -> Tensor:
+def nats_of(
+    network: LikelihoodModel, images: Tensor, ranks: Ranks, region: RegionMask | None = None
+) -> Tensor:
     region = whole(images) if region is None else region
     return measure_nats(network, images, MaskSet(ranks), region)
 
@@ -333,7 +335,7 @@ def test_evaluation_leaves_no_gradients() -> None:
     )  # the same masks serve training afterwards
 
 
-def both_kinds(network: Network, images: Tensor) -> list[Evaluation]:
+def both_kinds(network: LikelihoodModel, images: Tensor) -> list[Evaluation]:
     height, width = images.shape[2:]
     regions = half_regions(height, width, ["top", "left", "bottom", "right"])
     regions["a region with a rather long name"] = regions["top"]

@@ -11,7 +11,7 @@ from torch import nn
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.optimise import (
     Muon,
-    Schedule,
+    RateSchedule,
     ema_weight,
     make_optimisers,
     orthogonalise,
@@ -120,14 +120,14 @@ def test_adam_takes_everything() -> None:
 
 
 def test_schedules() -> None:
-    assert [Schedule(4).factor(step) for step in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
-    paper = Schedule(decay="exponential", decay_factor=5e-6)
+    assert [RateSchedule(4).factor(step) for step in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
+    paper = RateSchedule(decay="exponential", decay_factor=5e-6)
     assert paper.factor(0) == 1
     assert math.isclose(paper.factor(200_000), math.exp(200_000 * math.log1p(-5e-6)))
-    linear = Schedule(decay="linear", decay_start=10, decay_steps=4, final=0.2)
+    linear = RateSchedule(decay="linear", decay_start=10, decay_steps=4, final=0.2)
     expected = [1, 1, 0.8, 0.6, 0.4, 0.2, 0.2]
     assert [round(linear.factor(step), 9) for step in (0, 10, 11, 12, 13, 14, 20)] == expected
-    cosine = Schedule(decay="cosine", decay_start=10, decay_steps=4)
+    cosine = RateSchedule(decay="cosine", decay_start=10, decay_steps=4)
     assert [round(cosine.factor(step), 3) for step in range(9, 16)] == [
         *(1, 1, 0.854, 0.5, 0.146, 0, 0)
     ]

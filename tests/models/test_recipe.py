@@ -15,7 +15,7 @@ from lmzip.models.recipe import (
     load_recipe,
     parse_recipe,
 )
-from lmzip.models.tables import RecipeError
+from lmzip.models.recipe_tables import RecipeError
 from lmzip.order.orders import all_variants, parse_order
 
 SMALLEST = """

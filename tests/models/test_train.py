@@ -24,7 +24,7 @@ from lmzip.models.checkpoint import TrainingError
 from lmzip.models.data_files import DataError
 from lmzip.models.metrics import Row, read_rows
 from lmzip.models.recipe import Recipe, parse_recipe
-from lmzip.models.train import Options, Trainer, command
+from lmzip.models.train import RunOptions, Trainer, command
 from lmzip.models.weights import load_network, load_notes
 
 RECIPE = """
@@ -139,8 +139,8 @@ def test_a_run_that_was_stopped_in_between_has_the_same_regular_rows(
     tmp_path: Path, data: list[Path], recipe: Recipe
 ) -> None:
     Trainer(recipe, data, tmp_path / "whole").run()
-    Trainer(recipe, data, tmp_path / "parts", Options(steps=7)).run()
-    stopped = Trainer(recipe, data, tmp_path / "parts", Options(minutes=0))
+    Trainer(recipe, data, tmp_path / "parts", RunOptions(steps=7)).run()
+    stopped = Trainer(recipe, data, tmp_path / "parts", RunOptions(minutes=0))
     stopped.run()  # makes one step before it looks at the clock
     assert stopped.progress.step == 8
     last = Trainer(recipe, data, tmp_path / "parts")
@@ -172,10 +172,10 @@ def test_a_decay_leaves_the_constant_run_alone(
     tmp_path: Path, data: list[Path], recipe: Recipe
 ) -> None:
     Trainer(recipe, data, tmp_path / "whole").run()
-    Trainer(recipe, data, tmp_path / "run", Options(steps=8)).run()
+    Trainer(recipe, data, tmp_path / "run", RunOptions(steps=8)).run()
     checkpoint = tmp_path / "run" / "checkpoint.pt"
     before = checkpoint.read_bytes()
-    options = Options(start=checkpoint, decay=4)
+    options = RunOptions(start=checkpoint, decay=4)
     with pytest.raises(KilledError):
         Trainer(recipe, data, tmp_path / "decay", replace(options)).run(kill_after(1))
     one_step = replace(options, steps=9)
@@ -200,7 +200,7 @@ def test_the_recipes_own_decay_keeps_the_end_of_the_constant_phase(
     trainer = Trainer(short, data, tmp_path / "out")
     trainer.run()
     assert trainer.progress.step == 7
-    on = Trainer(recipe, data, tmp_path / "on", Options(start=tmp_path / "out" / "constant.pt"))
+    on = Trainer(recipe, data, tmp_path / "on", RunOptions(start=tmp_path / "out" / "constant.pt"))
     assert on.progress.step == 5
     on.run()
     Trainer(recipe, data, tmp_path / "whole").run()
@@ -215,12 +215,12 @@ def test_weights_alone_are_enough_to_start(
     weights = tmp_path / "first" / "weights.safetensors"
     assert load_notes(weights)["step"] == 12
     assert_same_weights(load_network(weights), first.average)
-    second = Trainer(recipe, data, tmp_path / "second", Options(init=weights))
+    second = Trainer(recipe, data, tmp_path / "second", RunOptions(init=weights))
     assert second.progress.step == 0
     assert_same_weights(second.network, first.average)
     other = parse_recipe(RECIPE.replace("width = 6", "width = 7"))
     with pytest.raises(TrainingError, match=r"width=6.*width=7"):
-        Trainer(other, data, tmp_path / "third", Options(init=weights))
+        Trainer(other, data, tmp_path / "third", RunOptions(init=weights))
 
 
 def test_held_out_bpd_is_of_the_averaged_weights(
@@ -253,7 +253,7 @@ def test_snapshots_are_averaged_at_the_end(
 def test_a_loss_that_is_no_number_leaves_the_checkpoint_alone(
     tmp_path: Path, data: list[Path], recipe: Recipe
 ) -> None:
-    trainer = Trainer(recipe, data, tmp_path / "out", Options(steps=4))
+    trainer = Trainer(recipe, data, tmp_path / "out", RunOptions(steps=4))
     trainer.run()
     before = (tmp_path / "out" / "checkpoint.pt").read_bytes()
     trainer = Trainer(recipe, data, tmp_path / "out")
@@ -277,7 +277,7 @@ def test_a_colour_network_learns_grey_images_too(
     grey = replace(recipe.data[0], grey=True)
     both = replace(recipe, data=(recipe.data[0], grey))
     rows: list[Row | None] = []
-    trainer = Trainer(both, data, tmp_path / "out", Options(steps=6))
+    trainer = Trainer(both, data, tmp_path / "out", RunOptions(steps=6))
     shapes = {trainer.batches.draw(step)[0].shape[1] for step in range(6)}
     trainer.run(rows.append)
     assert shapes == {1, 3}

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import InputError
-from lmzip.formats.reading import LOSSY_SUFFIXES, SUFFIXES, read_picture
+from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES, read_picture
 from lmzip.formats.writing import to_true_colour
 from lmzip.models.data_readers import CIFAR10_NAMES, DataError, read_cifar10, read_mnist
 from lmzip.picture import MODES, Picture, mode_of
@@ -131,7 +131,7 @@ def _from_planes(title: str, planes: npt.NDArray[np.uint8], limit: int) -> Array
 def _open_images(path: Path, limit: int) -> FolderSet:
     if path.is_file():
         return FolderSet(path.name, (path.name,), (path,))
-    wanted = SUFFIXES + LOSSY_SUFFIXES
+    wanted = READABLE_SUFFIXES + LOSSY_SUFFIXES
     files = sorted(f for f in path.rglob("*") if f.suffix.lower() in wanted and f.is_file())
     if not files:
         raise DataError(f"{path}: no images ({', '.join(wanted)}) in this folder")
