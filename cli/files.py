@@ -1,13 +1,11 @@
-"""Input and output files: which ones, where to, and never half of one.
+"""Input and output files: which files a command reads, and where its outputs go.
 
-An output is written to a temporary file beside its target, synced, and only then given its name.
-Whatever happens before that (an error, a signal, a full disk) leaves the target as it was; what
-happens after it cannot harm it. No output ever replaces the file that it was made from.
+Outputs are written whole or not at all (`lmzip.whole_files`), and no output ever replaces the file
+it was made from.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import sys
@@ -23,6 +21,7 @@ from lmzip.container.binary import Reader
 from lmzip.container.info import read_info
 from lmzip.container.shared_fields import ARCHIVE, read_prelude
 from lmzip.errors import DamagedError, InputError
+from lmzip.whole_files import replace_file
 
 STANDARD = "-"  # stdin or stdout
 _PERMISSIONS = 0o777
@@ -221,53 +220,14 @@ def write_file(
     permissions: int | None = None,
     times: tuple[int, int] | None = None,
 ) -> None:
-    """Write a file whole or not at all, and make sure that it will survive a crash."""
-    start = os.fsdecode(os.fsencode(target.name)[:200])  # names are limited in bytes
-    temporary = target.with_name(f".{start}.{os.getpid()}.lmzip-tmp")
+    """Write a file whole or not at all; raises OutputError if it exists, unless `force` is set."""
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
+        with replace_file(target, overwrite=force, permissions=permissions, times=times) as file:
             file.write(data)
-            file.flush()
-            if permissions is not None:
-                os.chmod(temporary, permissions)
-            if times is not None:
-                os.utime(temporary, ns=times)
-            os.fsync(file.fileno())
-        _give_name(temporary, target, force)
-    except OSError as error:
-        if error.filename in (None, str(temporary)):
-            error.filename = str(target)  # users know the target, not its forerunner
-        raise
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-    _sync_folder(target.parent)
+    except FileExistsError:
+        raise OutputError(f"{target} already exists", "-f overwrites it") from None
 
 
 def _is_device(path: Path) -> bool:
     """Whether a path is something like /dev/null or a pipe, which must not be replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _give_name(temporary: Path, target: Path, force: bool) -> None:
-    """Rename in one step; without `force`, in one step that fails if the name is taken."""
-    if not force:
-        try:
-            os.link(temporary, target)
-            return
-        except FileExistsError:
-            raise OutputError(f"{target} already exists", "-f overwrites it") from None
-        except OSError:  # a file system without hard links
-            if target.exists():
-                raise OutputError(f"{target} already exists", "-f overwrites it") from None
-    os.replace(temporary, target)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system syncs folders
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from lmzip.errors import DamagedError, FormatError
 from lmzip.picture import Mode, Samples
+from lmzip.png_chunks import join_png, split_png
 
 RAW, NETWORK, WEBP, PNG, DEFLATE = 0, 1, 2, 3, 4
 METHOD_NAMES = {RAW: "raw", NETWORK: "network", WEBP: "webp", PNG: "png", DEFLATE: "deflate"}
@@ -147,7 +148,7 @@ def _encode_png(samples: Samples, mode: Mode, thorough: bool) -> bytes:
     assert image.mode == pillow_mode
     file = io.BytesIO()
     image.save(file, "PNG", optimize=thorough)
-    return b"".join(data for name, data in _png_chunks(file.getvalue()) if name == b"IDAT")
+    return b"".join(data for kind, data in split_png(file.getvalue()) if kind == b"IDAT")
 
 
 def _decode_png(data: bytes, mode: Mode, height: int, width: int) -> Samples:
@@ -157,23 +158,10 @@ def _decode_png(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     _, depth, colour = _PNG_MODES[mode.name]
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", data), (b"IEND", b"")]
-    file = b"\x89PNG\r\n\x1a\n" + b"".join(_make_png_chunk(*chunk) for chunk in chunks)
-    image = _open_image(file, "PNG")
+    image = _open_image(join_png(chunks), "PNG")
     if mode.dtype is np.bool_:  # Pillow's true is a byte of 255, which a checksum would see
         return np.asarray(image.convert("L"))[..., None] > 0
     return np.asarray(image).reshape(height, width, mode.channels).astype(mode.dtype)
-
-
-def _png_chunks(file: bytes) -> Iterator[tuple[bytes, bytes]]:
-    position = 8
-    while position < len(file):
-        (length,) = struct.unpack_from(">I", file, position)
-        yield file[position + 4 : position + 8], file[position + 8 : position + 8 + length]
-        position += 12 + length
-
-
-def _make_png_chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def _encode_webp(samples: Samples, mode: Mode, thorough: bool) -> Iterator[bytes]:

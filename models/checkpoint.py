@@ -15,7 +15,8 @@ import torch
 
 from lmzip.errors import LmzipError
 from lmzip.models.optimise import OptimiserSet
-from lmzip.models.weights import Network, average_networks, replace_file, save_network
+from lmzip.models.weights import Network, average_networks, save_network
+from lmzip.whole_files import replace_file
 
 
 class TrainingError(LmzipError):

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from PIL import Image, ImageDraw, ImageFont
 
-from lmzip.models.weights import replace_file
+from lmzip.whole_files import replace_file
 
 _LINE_SECONDS = 30.0  # between two lines of progress, away from a terminal
 

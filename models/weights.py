@@ -8,12 +8,10 @@ file is executed.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import safetensors
 from safetensors.torch import save
@@ -22,6 +20,7 @@ from torch import Tensor
 from lmzip.errors import InputError, ModelError
 from lmzip.models.compact import CONFIGS, Block, CompactConfig, CompactNetwork
 from lmzip.models.paper import FACES, PaperConfig, PaperNetwork
+from lmzip.whole_files import replace_file
 
 Config = CompactConfig | PaperConfig
 Network = CompactNetwork | PaperNetwork
@@ -123,18 +122,6 @@ def average_networks(paths: Sequence[str | Path]) -> Network:
             total[name] += tensor
     network.load_state_dict({name: tensor / len(paths) for name, tensor in total.items()})
     return network
-
-
-@contextmanager
-def replace_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file beside its target, then sync and rename it: a reader sees all of it or none."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    with open(partial, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -11,7 +11,7 @@ scaled, converted or interpreted. Interlaced files are read, never written.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import InputError
+from lmzip.png_chunks import PngChunk, join_png, split_png
 
 Bytes = npt.NDArray[np.uint8]
 Samples = npt.NDArray[Any]  # (height, width, channels): uint8, or uint16 at depth 16
-PngChunk = tuple[bytes, bytes]  # type, content
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GREY, RGB, PALETTE, GREY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6  # colour types
 _CHANNELS = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGB_ALPHA: 4}
 _DEPTHS = {
@@ -58,7 +57,7 @@ class Png:
 
 def read_png(data: bytes) -> Png:
     """Read a PNG file; raises InputError if it breaks the specification or a checksum."""
-    chunks = _read_chunks(data)
+    chunks = split_png(data)
     kind, header = next(chunks, (b"IEND", b""))
     if kind != b"IHDR" or len(header) != 13:
         raise InputError("damaged PNG file (it does not start with a header)")
@@ -92,38 +91,13 @@ def write_png(png: Png, level: int = 6) -> bytes:
     header += bytes([png.depth, png.colour, 0, 0, 0])
     packed = zlib.compress(_encode_samples(png), level)
     chunks = [(b"IHDR", header), *png.chunks, (b"IDAT", packed), (b"IEND", b"")]
-    return SIGNATURE + b"".join(_frame_chunk(kind, content) for kind, content in chunks)
-
-
-def _read_chunks(data: bytes) -> Iterator[PngChunk]:
-    if not data.startswith(SIGNATURE):
-        raise InputError("damaged PNG file (wrong signature)")
-    position = len(SIGNATURE)
-    while True:
-        length = int.from_bytes(data[position : position + 4], "big")
-        kind = data[position + 4 : position + 8]
-        end = position + 12 + length
-        if end > len(data):
-            raise InputError("damaged PNG file (its end is missing)")
-        if not (kind.isascii() and kind.isalpha()):
-            raise InputError(f"damaged PNG file (no chunk is called {kind!r})")
-        if zlib.crc32(data[position + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
-            raise InputError(f"damaged PNG file (checksum of {kind.decode()} does not match)")
-        if kind == b"IEND":
-            return
-        yield kind, data[position + 8 : end - 4]
-        position = end
+    return join_png(chunks)
 
 
 def _check_length(kind: bytes, content: bytes, colour: int) -> None:
     lengths = _TRANSPARENCY_LENGTHS.get(colour) if kind == b"tRNS" else _LENGTHS.get(kind)
     if lengths is not None and len(content) not in lengths:
         raise InputError(f"damaged PNG file ({kind.decode()} of {len(content)} bytes)")
-
-
-def _frame_chunk(kind: bytes, content: bytes) -> bytes:
-    checksum = zlib.crc32(kind + content)
-    return len(content).to_bytes(4, "big") + kind + content + checksum.to_bytes(4, "big")
 
 
 def _decode_samples(

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from support.cli_runner import make_picture, start, write_image
 
-from lmzip.cli.files import OutputError, write_file
 from lmzip.container.image_reader import decompress_picture
 
 LARGE = make_picture(height=420, width=500)  # takes a second or so
@@ -104,40 +103,6 @@ def test_killed_at_any_moment(cli):
         if "x.lmz" in left:
             decoded = decompress_picture(Path("x.lmz").read_bytes(), model=cli.model)
             np.testing.assert_array_equal(decoded.samples, LARGE.samples)
-
-
-def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
-    target = tmp_path / "x"
-    target.write_bytes(b"old")
-
-    def fail(*_):
-        raise OSError(5, "Input/output error")
-
-    for name in ("fsync", "replace"):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, name, fail)
-            with pytest.raises(OSError, match="Input/output error") as caught:
-                write_file(target, b"new", force=True)
-        assert caught.value.filename == str(target)
-        assert target.read_bytes() == b"old"
-        assert os.listdir(tmp_path) == ["x"]
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path, monkeypatch, links):
-    target = tmp_path / "x"
-    target.write_bytes(b"of someone else")
-    if not links:
-
-        def refuse(*_):
-            raise OSError(1, "Operation not permitted")
-
-        monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(OutputError, match="already exists"):
-        write_file(target, b"new", force=False)
-    assert target.read_bytes() == b"of someone else"
-    write_file(tmp_path / "y", b"new", force=False)
-    assert sorted(os.listdir(tmp_path)) == ["x", "y"]
 
 
 def test_progress_is_shown_on_a_terminal_and_wiped_out(cli):

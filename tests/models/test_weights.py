@@ -19,7 +19,6 @@ from lmzip.models.weights import (
     load_notes,
     make_config,
     make_network,
-    replace_file,
     save_network,
 )
 
@@ -103,21 +102,3 @@ def test_unknown_settings_are_named(kind: str, settings: dict[str, object], mess
     with pytest.raises(InputError) as caught:
         make_config(kind, settings)
     assert message in str(caught.value)
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-
-    def fail() -> None:
-        with replace_file(path) as file:
-            file.write(b"half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert path.read_bytes() == b"old"
-    with replace_file(path) as file:
-        file.write(b"new")
-    assert path.read_bytes() == b"new"
-    assert list(tmp_path.iterdir()) == [path]
