@@ -1,12 +1,16 @@
-"""Writes RESULTS.md from what the scripts saved, and the README's table.
+"""Writes RESULTS.md, and the tables of the README, from what the scripts have saved.
 
     python benchmarks/codec.py --save benchmarks/results      (likewise the other scripts)
-    lmzip bench cifar10 DIR --json > benchmarks/results/cifar10.json
+    lmzip bench cifar10 DIR --limit 1000 --json > benchmarks/results/cifar10.json \\
+        --title "CIFAR-10 test images of 32x32 pixels: one file each, or one archive"
+    lmzip bench images DIR --model photo --json > benchmarks/results/photos.json \\
+        --title "McMaster photographs of 500x500 pixels: one file each"
     python benchmarks/lmconv.py > benchmarks/results/lmconv.txt
     python benchmarks/results.py
+    python benchmarks/pictures.py                             (the README's pictures)
 
-Reads benchmarks/results: the JSON of the scripts and of `lmzip bench`, and texts as they are.
-The README's table goes between two markers; everything else in it stays.
+Reads everything in benchmarks/results: JSON of the scripts and of `lmzip bench`, and plain texts,
+which are copied. The README's tables go between two markers; the rest of the README stays as it is.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ import click
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 _INTRODUCTION = (
-    "# Results\n\nWritten by `benchmarks/results.py` from what the scripts and `lmzip bench` "
-    "saved; not by hand.\nNumbers of different sections may come from different machines: each "
-    "says its own.\n"
+    "# Results\n\nWritten by `benchmarks/results.py` from what the scripts and `lmzip bench` have "
+    "saved, not by hand.\nSections may come from different machines; each names its own. bpd is "
+    "bits per dimension: bits\nper colour sample.\n"
 )
 
 
@@ -43,7 +47,7 @@ def render_bench(document: dict[str, Any]) -> str:
         "memory MB", "threads", "exact",
     )  # fmt: skip
     rows = [_bench_cells(codec) for codec in document["codecs"]]
-    title = f"## {document['data']}, {document['images']:,} images"
+    title = f"## {_title(document)}"
     return f"{title}\n\n{_table(columns, rows)}\n{_describe(document['machine'])}\n"
 
 
@@ -69,15 +73,21 @@ def _verdict(codec: dict[str, Any]) -> str:
 
 
 def render_readme(documents: dict[str, Any]) -> str:
-    """Return the README's tables: each data set, bits and speeds alone."""
+    """Return the README's tables: bits and speeds on each data set, and each machine once."""
     parts = []
-    for document in documents.values():
-        if "codecs" in document:
-            rows = [[_bench_cells(codec)[i] for i in (0, 1, 5, 6)] for codec in document["codecs"]]
-            table = _table(("codec", "bpd", "encode MB/s", "decode MB/s"), rows)
-            title = f"**{document['data']}**, {document['images']:,} images"
-            parts.append(f"{title}\n\n{table}\n{_describe(document['machine'])}")
-    return "\n\n".join(parts)
+    benches = [document for document in documents.values() if "codecs" in document]
+    for number, document in enumerate(benches):
+        rows = [[_bench_cells(codec)[i] for i in (0, 1, 5, 6)] for codec in document["codecs"]]
+        table = _table(("codec", "bpd", "encode MB/s", "decode MB/s"), rows)
+        parts.append(f"**{_title(document)}**\n\n{table}")
+        machines = [_describe(bench["machine"]) for bench in benches[number : number + 2]]
+        if machines[0] != machines[-1] or len(machines) == 1:
+            parts.append(f"{machines[0]}\n")
+    return "\n".join(parts).rstrip()
+
+
+def _title(document: dict[str, Any]) -> str:
+    return f"{document['data']} ({document['images']:,} images)"
 
 
 def render_script(document: dict[str, Any]) -> str:

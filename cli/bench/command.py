@@ -37,6 +37,7 @@ _SHOWN = 3  # problems of a codec that are spelled out
 @click.command("bench")
 @click.argument("dataset", nargs=-1, required=True, metavar="[KIND] PATH")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N images.")
+@click.option("--title", metavar="TEXT", help="What tables and the page call the data set.")
 @click.option("--split", default="test", metavar="NAME", help="Of CIFAR-10 and MNIST: test, train.")
 @click.option(
     "--model", "models", multiple=True, default=[AUTO], metavar="MODEL",
@@ -68,6 +69,7 @@ _SHOWN = 3  # problems of a codec that are spelled out
 def bench_command(
     dataset: tuple[str, ...],
     limit: int | None,
+    title: str | None,
     split: str,
     models: tuple[str, ...],
     orders: tuple[str, ...],
@@ -111,7 +113,7 @@ def bench_command(
     if archive is None:
         archive = _are_small(data)
     codecs = _list_codecs(choices, others, files=files, archive=archive)
-    benchmark = Benchmark(data.title, len(data), describe_machine(threads), [])
+    benchmark = Benchmark(title or data.title, len(data), describe_machine(threads), [])
 
     report.line(format_header(wide=wide))
     for codec in codecs:

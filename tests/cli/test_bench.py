@@ -49,9 +49,11 @@ def command(program: str) -> str:
 
 
 def test_sizes_are_those_of_real_files(cli: Cli, images: Pixels) -> None:
-    result = cli("bench", "images.npy", "--model", cli.model, "--peers", "png", "-T", 1, "--json")
+    options = ("--model", cli.model, "--peers", "png", "-T", 1, "--json", "--title", "Five images")
+    result = cli("bench", "images.npy", *options)
     assert result.code == 0, result.err
     document = json.loads(result.out)
+    assert document["data"] == "Five images"
     rows = {row["codec"]: row for row in document["codecs"]}
     assert list(rows) == ["PNG", "lmzip tiny", "lmzip tiny archive"]
 

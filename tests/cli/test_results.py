@@ -1,9 +1,11 @@
-"""benchmarks/results.py: RESULTS.md and the README's table from what the scripts saved."""
+"""RESULTS.md, the README's tables and its chart: all from what the scripts have saved."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "results.py"
+ROOT = Path(__file__).parents[2]
 MACHINE = {
     "processor": "Abacus 9", "cores": 2, "system": "Linux x86_64", "blas": "openblas 1",
     "versions": {"Python": "3.11", "numpy": "2.0"}, "models": [], "date": "2026-01-02",
@@ -21,10 +23,20 @@ MACHINE = {
 
 @pytest.fixture
 def results() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("results", SCRIPT)
+    return load_script("results")
+
+
+@pytest.fixture
+def pictures() -> ModuleType:
+    return load_script("pictures")
+
+
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where a script's dataclasses look for themselves
     spec.loader.exec_module(module)
     return module
 
@@ -84,7 +96,8 @@ def test_the_readme_keeps_everything_else(results: ModuleType, tmp_path: Path) -
         finished = CliRunner().invoke(results.main, [str(option) for option in options])
         assert finished.exit_code == 0, finished.output
         text = readme.read_text()
-        assert text.startswith(f"# lmzip\nbefore\n{results.BEGIN}\n**CIFAR-10 test**, 1,000 images")
+        head = f"# lmzip\nbefore\n{results.BEGIN}\n**CIFAR-10 test (1,000 images)**\n"
+        assert text.startswith(head)
         assert text.endswith(f"{results.END}\nafter\n")
         assert "| lmzip | 3.210 | 1.5 | 12 |" in text
         assert "old" not in text
@@ -97,3 +110,44 @@ def test_the_readme_keeps_everything_else(results: ModuleType, tmp_path: Path) -
 def test_a_readme_without_markers_is_left_alone(results: ModuleType) -> None:
     with pytest.raises(click.UsageError, match="has no lines"):
         results.insert_between("# lmzip\n", "table")
+
+
+def test_a_machine_is_named_once_for_all_its_tables(results: ModuleType) -> None:
+    other = BENCH | {"machine": MACHINE | {"processor": "Slide rule"}}
+    assert results.render_readme({"a": BENCH, "b": BENCH}).count("Measured on Abacus 9") == 1
+    both = results.render_readme({"a": BENCH, "b": BENCH, "c": other})
+    assert [line.split(",")[0] for line in both.splitlines() if "Measured" in line] == [
+        "Measured on Abacus 9", "Measured on Slide rule",
+    ]  # fmt: skip
+
+
+def test_the_chart_shows_the_smallest_setting_of_each_codec(
+    results: ModuleType, pictures: ModuleType
+) -> None:
+    codecs = [
+        codec("PNG", ratio_to_png=1.0),
+        codec("WebP m4", ratio_to_png=0.8),
+        codec("WebP m6", ratio_to_png=0.75),
+        codec("odd", bpd=None, ratio_to_png=None, failures=[1]),
+        codec("lmzip <best>", ratio_to_png=0.5),
+    ]
+    text = results.render_results({"a": BENCH | {"codecs": codecs}, "b": SCALING}, {})
+    (panel,) = pictures.read_panels(text)
+    assert panel.title == "CIFAR-10 test (1,000 images)"
+    shown = [(bar.codec, bar.share) for bar in panel.bars]
+    assert shown == [("PNG", 1.0), ("WebP", 0.75), ("lmzip <best>", 0.5)]
+    drawn = ElementTree.fromstring(pictures.draw_chart([panel]))
+    kinds = [rect.get("class") for rect in drawn.iter("{http://www.w3.org/2000/svg}rect")]
+    assert kinds == ["paper", "peer", "peer", "ours"]
+
+
+def test_the_readmes_chart_and_tables_are_those_of_the_results(pictures: ModuleType) -> None:
+    text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    panels = pictures.read_panels(text)
+    chart = (ROOT / "docs" / "images" / "sizes.svg").read_text(encoding="utf-8")
+    assert chart == pictures.draw_chart(panels), "run benchmarks/pictures.py"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for panel in panels:
+        assert f"**{panel.title}**" in readme
+        for bar in panel.bars:
+            assert f"| {bar.bpd:.3f} |" in readme
