@@ -1,4 +1,4 @@
-"""lmzip train, eval and export: commands that need torch, and say so where it is missing."""
+"""Commands that need torch: they are imported when they run, and say so if torch is missing."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class TorchCommand(click.Command):
         return command.make_context(info_name, args, parent, **extra)
 
 
-train_command = TorchCommand("train", "lmzip.models.train", "command")
+train_command = TorchCommand("train", "lmzip.cli.train", "command")
 eval_command = TorchCommand("eval", "lmzip.cli.evaluate", "command")
 export_command = TorchCommand("export", "lmzip.cli.export", "command")
+import_command = TorchCommand("import", "lmzip.cli.import_weights", "command")

@@ -71,7 +71,7 @@ def import_reference(
 
     with torch.device("meta"):  # no memory and no initialisation: every tensor comes from the file
         network = PaperNetwork(config)
-    state = _normalise_pointwise(state)
+    state = _add_biases(_normalise_pointwise(state), network)
     ours = {reference_name(name): name for name in network.state_dict()}
     _check_names(ours.keys(), state.keys(), path)
     converted = {ours[name]: tensor.float() for name, tensor in state.items()}
@@ -132,9 +132,10 @@ def _infer_config(
     state: Mapping[str, Tensor], arguments: Mapping[str, Any], path: str | os.PathLike[str]
 ) -> PaperConfig:
     """Read the configuration from shapes and, where they say nothing, from the run's arguments."""
-    first, output = state.get("u_init.weight"), state.get("nin_out.lin_a.bias")
-    if first is None or output is None or first.dim() != 4 or output.dim() != 1:
-        raise ModelError(f"{path}: no single-stream network (u_init.weight and nin_out.lin_a.bias)")
+    first = state.get("u_init.weight")
+    output = state.get("nin_out.lin_a.weight_v", state.get("nin_out.lin_a.weight"))
+    if first is None or output is None or first.dim() != 4 or output.dim() != 2:
+        raise ModelError(f"{path}: no single-stream network (u_init.weight and nin_out.lin_a)")
     blocks = {name.split(".")[3] for name in state if name.startswith("up_layers.0.u_stream.")}
     channels, outputs = first.shape[1] - 1, output.shape[0]
     binary = channels == 1 and outputs == 2
@@ -167,6 +168,21 @@ def _normalise_pointwise(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         gain = tensor.norm(dim=1, keepdim=True)
         result[name + "_g"] = gain
         result[name + "_v"] = torch.where(gain > 0, tensor, torch.ones_like(tensor))
+    return result
+
+
+def _add_biases(state: Mapping[str, Tensor], network: PaperNetwork) -> dict[str, Tensor]:
+    """Add biases of zero if a network was trained without: with some, each must be there."""
+    shapes = {reference_name(name): tensor.shape for name, tensor in network.state_dict().items()}
+    result = dict(state)
+    for is_pointwise in (True, False):
+        biases = [
+            name
+            for name in shapes
+            if name.endswith(".bias") and name.endswith("lin_a.bias") == is_pointwise
+        ]
+        if not any(name in state for name in biases):
+            result |= {name: torch.zeros(shapes[name]) for name in biases}
     return result
 
 

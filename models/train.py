@@ -1,6 +1,6 @@
 """Training: order-agnostic maximum likelihood with one order a batch, as the paper trains.
 
-    python -m lmzip.models.train RECIPE --data DIR --out DIR
+    lmzip train RECIPE --data DIR --out DIR
 
 The output folder holds `checkpoint.pt` (all that is needed to go on), `weights.safetensors` (the
 exponential average, for use), `metrics.csv`, `loss.png`, `constant.pt` (the checkpoint at the end
@@ -12,8 +12,8 @@ whole, so a run that was killed at any moment continues with the very losses it 
 A constant-rate run can be lengthened at will. `--from CHECKPOINT --decay STEPS --out ELSEWHERE`
 lets the rate decay from any of its checkpoints and leaves the checkpoint alone.
 
-Several processes: `torchrun --nproc-per-node N -m lmzip.models.train ...`. Each draws its own
-batches, and the gradients are averaged.
+Several processes: `torchrun --nproc-per-node N -m lmzip.cli train ...`. Each draws its own batches,
+and the gradients are averaged.
 
 On a CPU, start with MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 in the
 environment: glibc then keeps the memory that every step needs again.
@@ -24,26 +24,22 @@ from __future__ import annotations
 import copy
 import math
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from lmzip.errors import InputError, LmzipError
+from lmzip.errors import InputError
 from lmzip.models.batches import Batches, ImageSource, MaskCache
 from lmzip.models.checkpoint import Counters, Snapshots, State, TrainingError
-from lmzip.models.metrics import MetricsFile, Reporter, Row, draw_losses
+from lmzip.models.metrics import MetricsFile, Row, draw_losses
 from lmzip.models.optimise import RateSchedule, ema_weight, make_optimisers, update_ema
-from lmzip.models.recipe import DataRecipe, Recipe, load_recipe
+from lmzip.models.recipe import DataRecipe, Recipe
 from lmzip.models.weights import Network, load_network, make_network, save_network
 
 
@@ -289,46 +285,3 @@ def _join_group() -> tuple[int, int, torch.device]:
     if torch.cuda.is_available():
         return rank, world, torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     return rank, world, torch.device("cpu")
-
-
-_PATH = click.Path(path_type=Path)
-
-
-@click.command("train")
-@click.argument("recipe")
-@click.option("--data", multiple=True, type=_PATH, help="Folder of data sets; may be repeated.")
-@click.option("--out", "-o", required=True, type=_PATH, help="Folder for all that is written.")
-@click.option("--minutes", default=math.inf, help="Stop after so many minutes.")
-@click.option("--steps", type=int, help="Stop after this step.")
-@click.option("--init", type=_PATH, help="Start from these float weights.")
-@click.option("--from", "start", type=_PATH, help="Start from this checkpoint; it stays as it is.")
-@click.option("--decay", type=click.IntRange(1), help="Decay the rate from here, in so many steps.")
-@click.option("--threads", "-T", default=0, help="Threads of each process; 0 is torch's choice.")
-def command(recipe: str, data: tuple[Path, ...], out: Path, threads: int, **options: Any) -> None:
-    """Train a network by a RECIPE: a TOML file, or the name of one that lmzip brings along."""
-    if threads:
-        torch.set_num_threads(threads)
-    with ExitStack() as stack:
-        if "LOCAL_RANK" in os.environ:  # started by torchrun
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-            stack.callback(dist.destroy_process_group)
-        trainer = Trainer(load_recipe(recipe), data, out, RunOptions(**options))
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.signal(number, lambda *_: setattr(trainer, "interrupted", True))
-            stack.callback(signal.signal, number, handler)
-        if trainer.rank:
-            trainer.run()
-        else:
-            trainer.run(stack.enter_context(Reporter(trainer.total - trainer.progress.step)))
-
-
-def main() -> None:
-    """Run the command; problems end in one line and a non-zero code."""
-    try:
-        command()
-    except (LmzipError, OSError) as error:
-        sys.exit(f"lmzip: {error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""lmzip train, eval and export from the command line, and what they say without torch."""
+"""lmzip train, eval, export and import from the command line, and what they say without torch."""
 
 import importlib.util
 import json
@@ -9,7 +9,9 @@ import torch
 from support.cli_runner import make_picture, write_image
 
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
-from lmzip.models.weights import save_network
+from lmzip.models.import_reference import reference_name
+from lmzip.models.paper import PaperConfig, PaperNetwork
+from lmzip.models.weights import load_notes, save_network
 from lmzip.network.integer_network import load_integer_network
 
 
@@ -23,7 +25,7 @@ def weights(cli):
     return "float.safetensors"
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "export"])
+@pytest.mark.parametrize("command", ["train", "eval", "export", "import"])
 def test_without_torch_one_line_says_what_to_install(cli, monkeypatch, command):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -102,3 +104,25 @@ def test_train_hangs_in_the_same_group(cli):
     assert cli("train", "--help").out.startswith("Usage: lmzip train [OPTIONS] RECIPE")
     result = cli("train", "missing.toml", "--out", "run")
     assert (result.code, len(result.err.splitlines())) == (1, 1)
+
+
+def test_import_makes_weights_that_eval_takes(cli, weights):
+    network = PaperNetwork(PaperConfig(filters=4, blocks=1, logistics=2))
+    state = {reference_name(name): tensor for name, tensor in network.state_dict().items()}
+    torch.save({"model_state_dict": state, "args": {"n_bits": 8}}, "theirs.pth")
+    result = cli("import", "theirs.pth", "-o", "ours.safetensors")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.endswith(" parameters, 3 channels, 256 levels\n")
+    assert load_notes("ours.safetensors") == {"imported_from": "theirs.pth"}
+    assert cli("eval", "ours.safetensors", "--data", "images", "--crop", 8).code == 0
+    again = cli("import", "theirs.pth", "-o", "ours.safetensors")
+    assert (again.code, again.err.splitlines()[0]) == (
+        2, "lmzip: ours.safetensors already exists (-f overwrites it)"
+    )  # fmt: skip
+
+
+def test_import_refuses_other_files(cli):
+    Path("x.pth").write_bytes(b"no checkpoint")
+    result = cli("import", "x.pth", "-o", "ours.safetensors")
+    assert (result.code, len(result.err.splitlines())) == (4, 1)
+    assert not Path("ours.safetensors").exists()

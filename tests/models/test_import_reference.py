@@ -273,6 +273,23 @@ def test_configuration_is_inferred(tmp_path: Path) -> None:
     assert all(parameter.requires_grad for parameter in binary.parameters())
 
 
+@pytest.mark.parametrize("kept", ["lin_a.bias", "none"])
+def test_missing_biases_are_zero(tmp_path: Path, kept: str) -> None:
+    state = {
+        name: torch.zeros_like(tensor)
+        if name.endswith(".bias") and not name.endswith(kept)
+        else tensor
+        for name, tensor in make_state().items()
+    }
+    without_zeros = {n: t for n, t in state.items() if t.any() or not n.endswith(".bias")}
+    network = import_reference(save(tmp_path, without_zeros)).double()
+    order = parse_order("s-curve")
+    x = torch.rand(1, 3, HEIGHT, WIDTH, dtype=torch.float64) * 2 - 1
+    with torch.no_grad():
+        actual = network(x, MaskSet(order.ranks(HEIGHT, WIDTH)))
+    torch.testing.assert_close(actual, Transcription(state, order, 2, 2)(x), rtol=1e-9, atol=1e-9)
+
+
 WRAPPINGS: dict[str, Callable[[State], object]] = {
     "bare": lambda state: state,
     "model": lambda state: {"model": state},

@@ -18,13 +18,14 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
+from lmzip.cli.train import command
 from lmzip.errors import InputError
 from lmzip.models.batches import MaskCache
 from lmzip.models.checkpoint import TrainingError
 from lmzip.models.data_files import DataError
 from lmzip.models.metrics import Row, read_rows
 from lmzip.models.recipe import Recipe, parse_recipe
-from lmzip.models.train import RunOptions, Trainer, command
+from lmzip.models.train import RunOptions, Trainer
 from lmzip.models.weights import load_network, load_notes
 
 RECIPE = """
@@ -300,7 +301,7 @@ def test_command(tmp_path: Path, data: list[Path]) -> None:
 def start(
     *arguments: str | Path, cwd: Path, launcher: tuple[str, ...] = ()
 ) -> subprocess.Popen[str]:
-    module = [*launcher, "-m", "lmzip.models.train"]
+    module = [*launcher, "-m", "lmzip.cli", "train"]
     return subprocess.Popen(
         [sys.executable, *module, *map(str, arguments), "--threads", "1"],
         cwd=cwd,
