@@ -35,7 +35,6 @@ from threadpoolctl import threadpool_limits
 
 import lmzip
 from lmzip import codec, jobs
-from lmzip.cli.models import count_multiply_adds
 from lmzip.network.backend import NumpyBackend
 from lmzip.network.registry import Model
 
@@ -119,12 +118,12 @@ def measure_parts(model: Model, photograph: Pixels, bars: list[Bar]) -> Table:
         assert np.array_equal(decoded, photograph), "the photograph came back changed"
 
     pixels = photograph.shape[0] * photograph.shape[1]
-    work = 2 * count_multiply_adds(network) * pixels  # a multiplication and an addition each
+    work = 2 * network.multiply_adds * pixels  # a multiplication and an addition each
     sgemm = measure_sgemm()
     table = Table(
         f"{model.name}: {photograph.shape[0]}x{photograph.shape[1]} photograph, one core",
         ["", "rate", "us a pixel", *PARTS, "products, of sgemm"],
-        note=f"{count_multiply_adds(network):,} multiply-adds a pixel; "
+        note=f"{network.multiply_adds:,} multiply-adds a pixel; "
         f"sgemm of 1024x1024 on one thread: {sgemm / 1e9:.1f} GFLOP/s",
     )
     for name, run in (("encode", encode), ("decode", decode)):

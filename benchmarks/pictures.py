@@ -20,7 +20,8 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 from skimage import data
 
-from lmzip.bit_costs import BitCosts, colour_bits, measure_bits
+from lmzip.bit_costs import BitCosts, measure_bits
+from lmzip.cli.colours import colour_bits
 from lmzip.network.registry import load_model
 from lmzip.order.orders import parse_order
 from lmzip.picture import MODES, Picture

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 import click
 
+from lmzip import LmzipError
 from lmzip.cli.console import describe_os_error, exit_code_of, print_error
-from lmzip.errors import LmzipError
 
 _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "compress": ("compress", "Compress images to .lmz files, or to one archive."),

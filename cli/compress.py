@@ -8,6 +8,19 @@ from pathlib import Path
 
 import click
 
+from lmzip import (
+    EFFORTS,
+    Archive,
+    Info,
+    InputError,
+    Options,
+    Picture,
+    check_options,
+    compress_picture,
+    decompress_picture,
+    pack_archive,
+    read_info,
+)
 from lmzip.cli.console import Report, VerificationError, fit_name, format_size
 from lmzip.cli.files import (
     STANDARD,
@@ -15,22 +28,16 @@ from lmzip.cli.files import (
     Source,
     Targets,
     find_sources,
-    group_numbers,
 )
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, output_options
-from lmzip.container.archive_reader import Archive
-from lmzip.container.archive_writer import pack_archive
-from lmzip.container.image_reader import decompress_picture
-from lmzip.container.image_writer import compress_picture
-from lmzip.container.info import Info, read_info
-from lmzip.errors import InputError
-from lmzip.formats.metadata import file_times, strip_metadata, time_block
-from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES
-from lmzip.options import AUTO, BEST, EFFORTS, Options
-from lmzip.order.orders import parse_order
-from lmzip.picture import Picture
-from lmzip.selection import candidate_codings
+from lmzip.formats import (
+    LOSSY_SUFFIXES,
+    READABLE_SUFFIXES,
+    file_times,
+    strip_metadata,
+    time_block,
+)
 
 _SUFFIX = ".lmz"
 _NAME_WIDTH = 18
@@ -40,13 +47,15 @@ _NAME_WIDTH = 18
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @output_options("The output: a file, or a folder for several inputs.")
 @click.option("--archive", is_flag=True, help="Pack all images into one file, given by -o.")
-@click.option("--model", default=AUTO, metavar="MODEL", help="A model's name, or its file.")
 @click.option(
-    "--order", default="raster", metavar="ORDER",
+    "--model", default=Options.model, metavar="MODEL", help="A model's name, or its file."
+)
+@click.option(
+    "--order", default=Options.order, metavar="ORDER",
     help="raster, s-curve or hilbert, with a variant such as raster:mirror; or best.",
 )  # fmt: skip
 @click.option(
-    "--effort", type=click.Choice(EFFORTS), default="default",
+    "--effort", type=click.Choice(EFFORTS), default=Options.effort,
     help="fast tries one model; best more of them, and classical coders at their strongest.",
 )  # fmt: skip
 @click.option(
@@ -195,7 +204,7 @@ class _Compression:
 
     def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
         with Archive(data, model=self._own_model(), threads=self.options.threads) as archive:
-            for numbers in group_numbers(data, range(len(archive))):
+            for numbers in archive.group(range(len(archive))):
                 for number, decoded in zip(numbers, archive.pictures(numbers), strict=True):
                     _compare(decoded, pictures[number])
 
@@ -231,7 +240,7 @@ class _Compression:
         return picture, reading.complete
 
     def _own_model(self) -> str | None:
-        return None if self.options.model == AUTO else self.options.model
+        return None if self.options.model == Options.model else self.options.model
 
     def _print(
         self, name: str, target: Path, picture: Picture, data: bytes, seconds: float
@@ -290,10 +299,7 @@ def _check_stdout(targets: Targets, report: Report) -> None:
 def _check_choice(options: Options) -> None:
     """Find out that a model or an order cannot be used before any file is touched."""
     try:
-        if options.order != BEST:
-            parse_order(options.order)
-        if options.model != AUTO:
-            candidate_codings(options)
+        check_options(options)
     except InputError as error:
         raise click.UsageError(str(error)) from None
 

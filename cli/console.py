@@ -17,8 +17,7 @@ from typing import Any
 
 import click
 
-from lmzip.errors import DamagedError, LmzipError, ModelError
-from lmzip.progress import Progress
+from lmzip import DamagedError, LmzipError, ModelError, Progress
 
 OK, FAILED, USAGE, DAMAGED, NO_MODEL = 0, 1, 2, 3, 4
 _GRAVITY = (DAMAGED, NO_MODEL, FAILED, OK)  # the gravest failure of a batch gives the exit code

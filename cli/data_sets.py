@@ -1,4 +1,4 @@
-"""Data sets on the command line of `eval` and `export`: which one a folder holds, as a tensor."""
+"""Images for `lmzip eval` and `lmzip export`: a data set or a folder of images as a tensor."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lmzip.errors import InputError
-from lmzip.models.data_files import (
-    CIFAR10_NAMES,
-    load_binarized_mnist,
-    load_cifar10,
-    load_folder,
-    load_mnist,
-)
+from lmzip import InputError
+from lmzip.models.data_files import DATA_SETS, guess_data_set
+from lmzip.models.data_tensors import load_data_set, load_folder
 
-SETS = ("cifar10", "mnist", "binarized-mnist", "images")
+IMAGES = "images"
+SETS = (*DATA_SETS, IMAGES)
 
 
 def guess_set(folder: Path) -> str:
     """Return which data set a folder holds: a known one, or else images."""
-    if any((folder / name).exists() for name in CIFAR10_NAMES):
-        return "cifar10"
-    if (folder / "binarized_mnist.npz").exists():
-        return "binarized-mnist"
-    return "mnist" if any(folder.glob("*-images*idx3-ubyte*")) else "images"
+    return guess_data_set(folder) or IMAGES
 
 
 def load_set(
@@ -33,15 +25,13 @@ def load_set(
 ) -> Tensor:
     """Return the images of a data set: uint8 (N, C, H, W), 0 to levels - 1.
 
-    Of a folder of images, squares from their middles; smaller images are left out.
+    A folder of images gives the middle squares of those that are large enough.
     """
     kind = kind or guess_set(folder)
-    if kind == "cifar10":
-        return _reduce(load_cifar10([folder], split), levels)
-    if kind == "mnist":
-        return _reduce(load_mnist([folder], split), levels)
     if kind == "binarized-mnist":
-        return load_binarized_mnist([folder], split)
+        return load_data_set(kind, [folder], split)
+    if kind != IMAGES:
+        return _reduce(load_data_set(kind, [folder], split), levels)
     path = folder.resolve()
     images = load_folder([path.parent], path.name, channels=channels)
     squares = [_cut(image, crop) for image in images if min(image.shape[1:]) >= crop]

@@ -9,17 +9,28 @@ from pathlib import Path, PurePosixPath
 
 import click
 
+from lmzip import (
+    Archive,
+    DamagedError,
+    InputError,
+    Picture,
+    Region,
+    decompress_picture,
+    is_archive,
+)
 from lmzip.cli.console import Report, fit_name, format_size
-from lmzip.cli.files import OutputError, Source, Targets, find_sources, group_numbers, is_archive
+from lmzip.cli.files import OutputError, Source, Targets, find_sources
 from lmzip.cli.options import common_options, model_option, output_options
 from lmzip.cli.verify import verify_source
-from lmzip.container.archive_reader import Archive
-from lmzip.container.image_reader import Region, decompress_picture
-from lmzip.errors import DamagedError, InputError
-from lmzip.formats.metadata import file_times
-from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES
-from lmzip.formats.writing import WRITABLE_SUFFIXES, check_suffix, default_suffix, write_picture
-from lmzip.picture import Picture
+from lmzip.formats import (
+    LOSSY_SUFFIXES,
+    READABLE_SUFFIXES,
+    WRITABLE_SUFFIXES,
+    check_suffix,
+    default_suffix,
+    file_times,
+    write_picture,
+)
 
 
 def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None) -> Region | None:
@@ -162,7 +173,7 @@ class _Decompression:
                     "-o FOLDER takes them all, --only NAME one of them",
                 )
             stems = Counter(map(_without_ending, names))
-            for numbers in group_numbers(data, chosen):
+            for numbers in archive.group(chosen):
                 began = time.monotonic()
                 labels = [f"{source.name}: {names[number]}" for number in numbers]
                 try:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import click
 
+from lmzip import (
+    InputError,
+    Options,
+    Picture,
+    compress_picture,
+    decompress_picture,
+    read_info,
+)
 from lmzip.cli.console import Report, VerificationError, shorten
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options
-from lmzip.container.image_reader import decompress_picture
-from lmzip.container.image_writer import compress_picture
-from lmzip.container.info import read_info
-from lmzip.errors import InputError
-from lmzip.formats.metadata import strip_metadata
-from lmzip.formats.pillow_images import image_from_picture
-from lmzip.formats.writing import write_picture
-from lmzip.options import Options
-from lmzip.picture import Picture
+from lmzip.formats import image_from_picture, strip_metadata, write_picture
 
 _PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png")
 _HEADER = "image                  PNG     WebP    lmzip    saved    bpd  model  seconds"

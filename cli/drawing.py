@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from lmzip.bit_costs import BitCosts, Bits, colour_bits
-from lmzip.formats.pillow_images import image_from_picture
-from lmzip.order.orders import Order
-from lmzip.picture import Picture
+from lmzip import BitCosts, Order, Picture
+from lmzip.cli.colours import Bits, colour_bits
+from lmzip.formats import image_from_picture
 
 _SMALLEST, _LARGEST_ZOOM = 480, 24  # pixels of the longer side, pixels a pixel
 _MARGIN, _BAR, _TEXT = 16, 14, 13

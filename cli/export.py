@@ -1,36 +1,24 @@
 """lmzip export: a trained network becomes a model file, and what that costs is measured.
 
-Three figures on images that took no part in choosing the scales: the float network's bits, those of
-the integer network under its own mixture, and the bytes that the coder really writes.
+It prints three figures, for images that took no part in choosing the scales: the bits of the float
+network, those of the integer network under its own mixture, and the bytes that the coder writes.
 """
 
 from __future__ import annotations
 
-import math
-import tempfile
 from pathlib import Path
 
 import click
-import torch
 from torch import Tensor
 
+from lmzip import InputError
 from lmzip.cli.console import Report
-from lmzip.cli.data_sets import SETS, guess_set, load_set
-from lmzip.cli.files import write_file
-from lmzip.cli.models import count_multiply_adds
+from lmzip.cli.data_sets import IMAGES, SETS, guess_set, load_set
 from lmzip.cli.options import common_options
-from lmzip.cost import COST_BITS
-from lmzip.errors import InputError
 from lmzip.models.compact import CompactNetwork
-from lmzip.models.lmconv import MaskSet
-from lmzip.models.quantise import quantise
+from lmzip.models.export import export_network
 from lmzip.models.weights import load_network, load_notes
-from lmzip.network.backend import get_backend
-from lmzip.network.integer_network import IntegerNetwork, save_integer_network
-from lmzip.order.orders import Order, expand_orders
-from lmzip.stream.encoder import encode_images
 
-_BATCH = 16
 _PATH = click.Path(path_type=Path)
 
 
@@ -87,18 +75,18 @@ def command(
     if not isinstance(network, CompactNetwork):
         raise InputError(f"{weights}: the codec runs compact networks only")
     calibration, held_out = _load_images(network, data, kind, crop, count)
-    integer = quantise(
-        network.eval(), calibration, orders, name or output.stem, {**load_notes(weights), **said}
+    card = {**load_notes(weights), **said}
+    export = export_network(
+        network.eval(), calibration, held_out, orders, name or output.stem, card
     )
-    order = expand_orders(orders)[0]
-    in_float = measure_float(network, held_out, order)
-    in_integers, coded = measure_integers(integer, held_out, order)
-    size = _save(integer, output, force)
+    export.save(output)
+    integer, size = export.network, output.stat().st_size
+    in_float, in_integers, coded = export.float_bpd, export.integer_bpd, export.coded_bpd
     report.result(
         f"float network    {in_float:8.4f} bpd\n"
         f"integer network  {in_integers:8.4f} bpd {in_integers - in_float:+.4f}\n"
         f"coded bytes      {coded:8.4f} bpd {coded - in_float:+.4f}\n"
-        f"{output}: {size:,} bytes, {count_multiply_adds(integer):,} multiply-adds a pixel, "
+        f"{output}: {size:,} bytes, {integer.multiply_adds:,} multiply-adds a pixel, "
         f"fingerprint {integer.fingerprint()[:16]}",
         output=str(output),
         bytes=size,
@@ -121,32 +109,11 @@ def _load_images(
     shape = {"channels": network.channels, "levels": network.levels, "crop": crop}
     kind = kind or guess_set(folder)
     images = load_set(folder, kind, "train", **shape)
-    if kind != "images":
+    if kind != IMAGES:
         return images[:count], load_set(folder, kind, "test", **shape)[:count]
     if len(images) < 2:
         raise InputError(f"{folder}: fewer than two images of {crop}x{crop} pixels")
     return images[::2][:count], images[1::2][:count]
-
-
-@torch.no_grad()
-def measure_float(network: CompactNetwork, images: Tensor, order: Order) -> float:
-    """Return the float network's bits per dimension."""
-    masks = MaskSet(order.ranks(images.shape[2], images.shape[3]))
-    nats = 0.0
-    for batch in torch.split(images, _BATCH):
-        nats += float(network.nll(batch, masks).sum())
-    return nats / (images.numel() * math.log(2))
-
-
-def measure_integers(network: IntegerNetwork, images: Tensor, order: Order) -> tuple[float, float]:
-    """Return bits per dimension under the integer mixture, and in coded bytes."""
-    cost = size = 0
-    for batch in torch.split(images, _BATCH):
-        pixels = batch.permute(0, 2, 3, 1).contiguous().numpy()
-        for stream in encode_images(network, order, pixels, get_backend()):
-            cost += int(stream.costs.sum())
-            size += len(stream.data)
-    return cost / 2**COST_BITS / images.numel(), 8 * size / images.numel()
 
 
 def _parse_note(text: str) -> tuple[str, str]:
@@ -154,13 +121,3 @@ def _parse_note(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise click.UsageError(f"--note {text!r} is not KEY=TEXT")
     return key, value
-
-
-def _save(network: IntegerNetwork, output: Path, force: bool) -> int:
-    """Write the model file whole or not at all; return its size."""
-    with tempfile.TemporaryDirectory() as folder:
-        draft = Path(folder, "model.safetensors")
-        save_integer_network(network, draft)
-        data = draft.read_bytes()
-    write_file(output, data, force=force)
-    return len(data)

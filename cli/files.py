@@ -9,23 +9,18 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
+from lmzip import InputError
 from lmzip.cli.console import Report
-from lmzip.container.archive_file import read_chunk, read_index
-from lmzip.container.binary import Reader
-from lmzip.container.info import read_info
-from lmzip.container.shared_fields import ARCHIVE, read_prelude
-from lmzip.errors import DamagedError, InputError
 from lmzip.whole_files import replace_file
 
 STANDARD = "-"  # stdin or stdout
 _PERMISSIONS = 0o777
-_SAMPLES_AT_ONCE = 1 << 25  # of an archive, on average
 
 
 class OutputError(InputError):
@@ -76,33 +71,6 @@ def find_sources(
         else:
             report.fail(name, "is a folder", hint="-r goes through folders")
     return sources
-
-
-def is_archive(data: bytes) -> bool:
-    """Whether a file is an archive; raises FormatError if it is not one of ours."""
-    return read_prelude(Reader(data)) == ARCHIVE
-
-
-def group_numbers(data: bytes, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Cut the numbers of an archive's images into groups that fit into memory together.
-
-    Images that are decoded together share the decoding of their chunks. Those of a damaged archive
-    come chunk by chunk, so that what is whole can be saved.
-    """
-    view = memoryview(data)
-    index = read_index(view)
-    try:
-        for chunk in index.chunks:
-            read_chunk(view, chunk)
-    except DamagedError:
-        wanted = set(numbers)
-        groups = [[n for n in chunk.images if n in wanted] for chunk in index.chunks]
-        yield from filter(None, groups)
-        return
-    info = read_info(data)
-    size = max(1, _SAMPLES_AT_ONCE * info.count // max(1, info.samples))
-    for first in range(0, len(numbers), size):
-        yield numbers[first : first + size]
 
 
 def _walk(folder: Path, report: Report) -> Iterator[Path]:

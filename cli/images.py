@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PIL import Image
 
-from lmzip.formats.reading import Reading, read_picture
+from lmzip.formats import Reading, read_picture
 
 
 def read_image(data: bytes) -> Reading:
@@ -14,3 +14,8 @@ def read_image(data: bytes) -> Reading:
         return read_picture(data)
     finally:
         Image.MAX_IMAGE_PIXELS = limit
+
+
+def is_lmz(data: bytes) -> bool:
+    """Whether a file is one of lmzip's own, by its first bytes."""
+    return data.startswith(b"\x89LMZ")

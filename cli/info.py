@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import click
 
+from lmzip import Info, read_info
 from lmzip.cli.console import Report, format_size
 from lmzip.cli.files import find_sources
 from lmzip.cli.options import common_options
-from lmzip.container.info import Info, read_info
 
 
 @click.command("info")

@@ -6,23 +6,24 @@ from pathlib import Path
 
 import click
 
-from lmzip.bit_costs import BitCosts, choose_top, measure_bits
+from lmzip import (
+    BitCosts,
+    Choice,
+    InputError,
+    ModelError,
+    Options,
+    Picture,
+    choose_model_and_order,
+    decompress_picture,
+    measure_bits,
+    read_model_and_order,
+)
+from lmzip.cli.colours import choose_top
 from lmzip.cli.console import Report
 from lmzip.cli.drawing import draw_bit_map, to_png
 from lmzip.cli.files import Source, Targets
+from lmzip.cli.images import is_lmz, read_image
 from lmzip.cli.options import common_options
-from lmzip.container.binary import Reader
-from lmzip.container.image_file import Coding, read_image_header
-from lmzip.container.image_reader import decompress_picture
-from lmzip.container.image_writer import compress_picture
-from lmzip.container.shared_fields import MAGIC
-from lmzip.errors import InputError, ModelError
-from lmzip.formats.reading import read_picture
-from lmzip.network.registry import Model, find_model
-from lmzip.options import AUTO, Options
-from lmzip.order.orders import Order
-from lmzip.picture import Picture
-from lmzip.selection import candidate_codings
 
 _CHANNELS = {
     "L": ("grey",),
@@ -38,8 +39,10 @@ _CHANNELS = {
 @click.option("-o", "--output", metavar="PNG", help="Write the bit map: a heat map with its scale.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite an existing output.")
 @click.option("--path", is_flag=True, help="Draw the order into the bit map, as a path.")
-@click.option("--model", default=AUTO, metavar="MODEL", help="A model's name, or its file.")
-@click.option("--order", default="raster", metavar="ORDER", help="An order, or best.")
+@click.option(
+    "--model", default=Options.model, metavar="MODEL", help="A model's name, or its file."
+)
+@click.option("--order", default=Options.order, metavar="ORDER", help="An order, or best.")
 @common_options(threads=False)
 def inspect_command(
     image: str,
@@ -68,9 +71,9 @@ def inspect_command(
             if target.suffix.lower() != ".png":
                 raise InputError(f"the bit map is a PNG file, not {target.suffix or target.name}")
             targets.check(target, source)
-        picture, chosen_model, chosen_order = _read(source.read(), Options(model, order))
+        picture, choice = _read(source.read(), Options(model, order))
         with report.progress(image) as progress:
-            bit_map = measure_bits(picture, chosen_model, chosen_order, progress=progress)
+            bit_map = measure_bits(picture, *choice, progress=progress)
         report.lines_to_stderr = targets.to_stdout
         if target is not None:
             drawing = draw_bit_map(bit_map, choose_top(bit_map.pixels), path=path)
@@ -79,33 +82,21 @@ def inspect_command(
     return report.finish()
 
 
-def _read(data: bytes, options: Options) -> tuple[Picture, Model, Order]:
+def _read(data: bytes, options: Options) -> tuple[Picture, Choice]:
     """Read an image or an .lmz file; return it with the model and the order to use."""
-    given = None if options.model == AUTO else options.model
-    if data[:4] == MAGIC:
-        coding = _read_coding(data)
-        if coding is None:
-            raise InputError("this file is stored by a classical method: no network, no bit map")
-        return decompress_picture(data, model=given), *_find(coding, given)
-    picture = read_picture(data).picture
+    if is_lmz(data):
+        given = None if options.model == Options.model else options.model
+        choice = read_model_and_order(data, model=given)
+        if choice is None:
+            raise InputError("stored by a classical method: no network, so no bit map")
+        return decompress_picture(data, model=given), choice
+    picture = read_image(data).picture
     if not picture.mode.groups:
         raise InputError(f"the network does not code pictures of mode {picture.mode.name}")
-    codings = candidate_codings(options, picture.mode)
-    if not codings:
+    choice = choose_model_and_order(picture, options)
+    if choice is None:
         raise ModelError("no models are installed: give a model file with --model")
-    if len(codings) > 1:  # several fit: take what the compressor takes
-        coding = _read_coding(compress_picture(picture, options))
-        if coding is not None:
-            return picture, *_find(coding, given)
-    return picture, *codings[0]
-
-
-def _read_coding(data: bytes) -> Coding | None:
-    return read_image_header(Reader(data)).coding
-
-
-def _find(coding: Coding, given: str | None) -> tuple[Model, Order]:
-    return find_model(coding.model.name, coding.model.fingerprint, given), coding.order
+    return picture, choice
 
 
 def _format(name: str, picture: Picture, bit_map: BitCosts) -> str:

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
+from lmzip import list_models, load_model
 from lmzip.cli.console import Report
 from lmzip.cli.options import common_options
-from lmzip.network.integer_network import IntegerNetwork
-from lmzip.network.registry import list_models, load_model
 
 _SHOWN = 16  # digits of a fingerprint, as many as a file carries
 
@@ -25,7 +24,7 @@ def models_command(as_json: bool, quiet: bool, verbose: int) -> int:
             model = load_model(entry.path)
             rows: dict[str, Any] = {
                 "orders": ", ".join(entry.orders),
-                "cost": f"{count_multiply_adds(model.network):,} multiply-adds a pixel",
+                "cost": f"{model.network.multiply_adds:,} multiply-adds a pixel",
                 "fingerprint": model.fingerprint[:_SHOWN],
                 **{key.replace("_", " "): _format_note(note) for key, note in entry.notes.items()},
             }
@@ -39,7 +38,7 @@ def models_command(as_json: bool, quiet: bool, verbose: int) -> int:
                 name=entry.name,
                 file=str(entry.path),
                 orders=entry.orders,
-                multiply_adds=count_multiply_adds(model.network),
+                multiply_adds=model.network.multiply_adds,
                 fingerprint=model.fingerprint,
                 notes=dict(entry.notes),
             )
@@ -47,13 +46,6 @@ def models_command(as_json: bool, quiet: bool, verbose: int) -> int:
         click.echo("lmzip: no models are installed: pictures are stored by classical methods",
                    err=True)  # fmt: skip
     return report.finish()
-
-
-def count_multiply_adds(network: IntegerNetwork) -> int:
-    """Return the products that the network forms for each pixel."""
-    layers = [network.first, network.out, *(layer for block in network.blocks for layer in block)]
-    kernel = network.predictor.shape[1] * network.predictor.shape[2]
-    return int(kernel + sum(layer.weight.size for layer in layers))
 
 
 def _format_note(note: Any) -> str:

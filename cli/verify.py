@@ -8,15 +8,11 @@ from pathlib import Path
 import click
 import numpy as np
 
+from lmzip import Archive, InputError, Picture, decompress_picture, read_info
 from lmzip.cli.console import Report, VerificationError, fit_name
-from lmzip.cli.files import Source, find_sources, group_numbers
+from lmzip.cli.files import Source, find_sources
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, model_option
-from lmzip.container.archive_reader import Archive
-from lmzip.container.image_reader import decompress_picture
-from lmzip.container.info import read_info
-from lmzip.errors import InputError
-from lmzip.picture import Picture
 
 
 @click.command("verify")
@@ -61,7 +57,7 @@ def verify_source(
         if against is not None:
             raise InputError("--against compares one image, and this is an archive")
         with Archive(data, model=model, threads=threads) as archive:
-            for numbers in group_numbers(data, range(len(archive))):
+            for numbers in archive.group(range(len(archive))):
                 archive.pictures(numbers)
     else:
         with report.progress(source.name) as progress:

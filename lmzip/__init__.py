@@ -6,7 +6,7 @@
 >>> bool((lmzip.decompress(data) == pixels).all())
 True
 
-Names are loaded when they are first used, so that a command that needs few of them starts at once.
+Names are loaded when they are first used, so that a program that needs few of them starts quickly.
 """
 
 from importlib import import_module
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
         decompress_region,
         open_archive,
     )
+    from lmzip.bit_costs import BitCosts, measure_bits
     from lmzip.container.archive_reader import Archive
     from lmzip.container.archive_writer import pack_archive
-    from lmzip.container.image_reader import Region, decompress_picture
-    from lmzip.container.image_writer import compress_picture
-    from lmzip.container.info import Info, read_info
+    from lmzip.container.image_reader import Region, decompress_picture, read_model_and_order
+    from lmzip.container.image_writer import choose_model_and_order, compress_picture
+    from lmzip.container.info import Info, is_archive, read_info
     from lmzip.errors import (
         DamagedError,
         FingerprintError,
@@ -35,46 +36,77 @@ if TYPE_CHECKING:
         OrderError,
         VersionError,
     )
-    from lmzip.options import Options
-    from lmzip.picture import Picture
+    from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
+    from lmzip.options import EFFORTS, Options
+    from lmzip.order.orders import Order, parse_order
+    from lmzip.parallel.workers import count_threads
+    from lmzip.picture import MODES, Mode, Picture, Samples, mode_of
+    from lmzip.progress import Progress
+    from lmzip.selection import check_options
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "EFFORTS",
+    "MODES",
     "Archive",
+    "BitCosts",
+    "Choice",
     "DamagedError",
     "FingerprintError",
     "FormatError",
     "Info",
     "InputError",
     "LmzipError",
+    "Mode",
+    "Model",
+    "ModelEntry",
     "ModelError",
     "Options",
+    "Order",
     "OrderError",
     "Picture",
+    "Progress",
     "Region",
+    "Samples",
     "VersionError",
+    "check_options",
+    "choose_model_and_order",
     "compress",
     "compress_batch",
     "compress_picture",
+    "count_threads",
     "decompress",
     "decompress_picture",
     "decompress_region",
+    "is_archive",
+    "list_models",
+    "load_model",
+    "measure_bits",
+    "mode_of",
     "open_archive",
     "pack_archive",
+    "parse_order",
     "read_info",
+    "read_model_and_order",
 ]
 
 _MODULES = {
     "api": ("compress", "compress_batch", "decompress", "decompress_region", "open_archive"),
+    "bit_costs": ("BitCosts", "measure_bits"),
     "container.archive_reader": ("Archive",),
-    "container.image_writer": ("compress_picture",),
-    "container.image_reader": ("Region", "decompress_picture"),
-    "errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "container.info": ("Info", "read_info"),
-    "options": ("Options",),
     "container.archive_writer": ("pack_archive",),
-    "picture": ("Picture",),
+    "container.image_reader": ("Region", "decompress_picture", "read_model_and_order"),
+    "container.image_writer": ("choose_model_and_order", "compress_picture"),
+    "container.info": ("Info", "is_archive", "read_info"),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "network.registry": ("Choice", "Model", "ModelEntry", "list_models", "load_model"),
+    "options": ("EFFORTS", "Options"),
+    "order.orders": ("Order", "parse_order"),
+    "parallel.workers": ("count_threads",),
+    "picture": ("MODES", "Mode", "Picture", "Samples", "mode_of"),
+    "progress": ("Progress",),
+    "selection": ("check_options",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""The public functions for arrays: numpy arrays and torch tensors alike, in any layout."""
+"""The public functions for arrays: numpy arrays or torch tensors, in any layout."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lmzip.container.archive_reader import Archive
 from lmzip.container.archive_writer import pack_archive
 from lmzip.container.image_reader import Region, decompress_picture
 from lmzip.container.image_writer import compress_picture
 from lmzip.errors import InputError
-from lmzip.options import AUTO, Options
-from lmzip.order.orders import Order
+from lmzip.options import AUTO, ImageOrder, Options
 from lmzip.picture import Picture, Samples, mode_of
 from lmzip.progress import Progress
-
-ImageOrder = str | Order | npt.NDArray[np.integer[Any]]
 
 
 def compress(
@@ -28,17 +24,19 @@ def compress(
     layout: str = "HWC",
     model: str | Path = AUTO,
     order: ImageOrder = "raster",
+    effort: str = "default",
     threads: int = 0,
     progress: Progress | None = None,
 ) -> bytes:
     """Compress one image to the bytes of an .lmz file.
 
-    pixels: bool, uint8 or uint16, with axes as `layout` says: "HWC", "CHW" or "HW". 1 to 4 channels
-    (grey, grey and alpha, RGB, RGBA). model: a released name, the path of a model file, or "auto".
-    order: a name ("raster", "s-curve:mirror"), a permutation of the pixels, or "best".
-    progress: called with the pixels done and the pixels in all. Raises InputError.
+    pixels: bool, uint8 or uint16, with axes as `layout` says: "HWC", "CHW" or "HW"; 1 to 4 channels
+    (grey, grey and alpha, RGB, RGBA). model: the name of a released model, the path of a model
+    file, or "auto". order: a name ("raster", "s-curve:mirror"), a permutation of the pixels, or
+    "best". effort: "fast", "default" or "best". threads: how many cores to use; 0 means all.
+    progress: called with the pixels done and the total. Raises InputError.
     """
-    options = Options(str(model), _order(order), threads=threads)
+    options = Options(str(model), order, effort, threads)
     return compress_picture(_to_picture(pixels, layout), options, progress)
 
 
@@ -73,17 +71,18 @@ def compress_batch(
     layout: str = "NHWC",
     model: str | Path = AUTO,
     order: ImageOrder = "raster",
+    effort: str = "default",
     threads: int = 0,
     progress: Progress | None = None,
 ) -> bytes:
     """Compress many images to the bytes of one archive.
 
-    images: an array or tensor with a leading axis N, or any iterable of images; `layout` starts
-    with "N" and goes on as for `compress`. The other arguments are those of `compress`.
+    images: an array or tensor with a leading axis N, or any iterable of images. `layout` is "N"
+    followed by a layout of `compress`; the other arguments are those of `compress`.
     """
     if not layout.startswith("N"):
         raise InputError(f"unknown layout {layout!r}: choose NHWC, NCHW or NHW")
-    options = Options(str(model), _order(order), threads=threads)
+    options = Options(str(model), order, effort, threads)
     pictures = ((None, _to_picture(image, layout[1:])) for image in _each(images))
     return pack_archive(pictures, options, progress)
 
@@ -93,10 +92,6 @@ def open_archive(
 ) -> Archive:
     """Open an archive given by its path or its bytes; `len()`, indices and slices work."""
     return Archive(source, model=model, threads=threads)
-
-
-def _order(order: ImageOrder) -> str | Order:
-    return order if isinstance(order, str | Order) else Options(order=order).order  # type: ignore
 
 
 def _each(images: Any) -> Iterable[Any]:

@@ -1,7 +1,7 @@
-"""Bit maps: what every pixel of a picture costs under a network, and how that looks.
+"""Where the bits of a picture go: what every sample costs under a network.
 
 The costs are those of the encoder itself, tile by tile as in a file, so they add up to the cost
-that the file's header states (FORMAT.md, "Image files"). Colours run from black (free) to white.
+that the file's header states (FORMAT.md, "Header").
 """
 
 from __future__ import annotations
@@ -22,18 +22,6 @@ from lmzip.progress import Progress
 from lmzip.stream.encoder import encode_images
 
 Bits = npt.NDArray[np.float64]
-Colours = npt.NDArray[np.uint8]  # (height, width, 3)
-
-# Rising evenly in lightness, so that equal steps look equal and grey prints keep the sequence.
-_STOPS = (
-    (0x00, 0x00, 0x0A),
-    (0x2B, 0x0F, 0x54),
-    (0x79, 0x1C, 0x6D),
-    (0xC4, 0x3A, 0x4E),
-    (0xF2, 0x79, 0x1E),
-    (0xFA, 0xC2, 0x3C),
-    (0xFF, 0xFF, 0xE0),
-)
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,7 @@ def measure_bits(
     backend: str = "numpy",
     progress: Progress | None = None,
 ) -> BitCosts:
-    """Return the cost of every sample of a picture; raises InputError for modes not covered."""
+    """Return the cost of every sample; raises InputError if no network codes the mode."""
     if not picture.mode.groups:
         raise InputError(f"the network does not code pictures of mode {picture.mode.name}")
     height, width = picture.height, picture.width
@@ -97,19 +85,3 @@ def measure_bits(
         if progress:
             progress(done, height * width)
     return BitCosts(costs, grid, model.name, order)
-
-
-def choose_top(bits: Bits) -> float:
-    """Return a round number of bits that all but the costliest few pixels stay below."""
-    high = max(1.0, float(np.quantile(bits, 0.995)))
-    step = 10.0 ** np.floor(np.log10(high))
-    return float(next(round_ for round_ in step * np.array([1, 2, 3, 4, 5, 6, 8, 10])
-                      if round_ >= high))  # fmt: skip
-
-
-def colour_bits(bits: Bits, top: float) -> Colours:
-    """Colour bits (H, W) from 0 to `top`; what is above looks like the top."""
-    place = np.clip(bits / top, 0, 1) * (len(_STOPS) - 1)
-    stops = np.array(_STOPS, np.float64)
-    channels = [np.interp(place, np.arange(len(stops)), stops[:, i]) for i in range(3)]
-    return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)

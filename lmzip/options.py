@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lmzip.errors import InputError
 from lmzip.order.orders import Order, parse_order
+
+ImageOrder = str | Order | tuple[int, ...] | npt.NDArray[np.integer[Any]]
 
 AUTO = "auto"
 BEST = "best"
@@ -17,14 +21,19 @@ EFFORTS = (FAST, "default", BEST)
 
 @dataclass(frozen=True)
 class Options:
-    """How to compress. `order` is a name, a name and variant, a permutation, or "best".
+    """How to compress.
 
-    Leaving model and order alone lets lmzip store a picture by a classical method where that is
-    smaller; naming either one forces the network wherever it covers the picture's mode.
+    model:   the name of a released model, the path of a model file, or "auto"
+    order:   a name, a name and variant ("raster:mirror"), a permutation of the pixels, or "best"
+    effort:  "fast", "default" or "best": how many models and classical encoders are tried
+    threads: how many cores to use; 0 means all
+
+    If neither model nor order is given, pictures are stored by a classical method where that is
+    smaller. Naming either one forces the network for every mode that it covers.
     """
 
     model: str = AUTO
-    order: str | Order | tuple[int, ...] = "raster"
+    order: ImageOrder = "raster"
     effort: str = "default"
     threads: int = 0
     backend: str = "numpy"
@@ -32,9 +41,10 @@ class Options:
     def __post_init__(self) -> None:
         if self.effort not in EFFORTS:
             raise InputError(f"unknown effort {self.effort!r}: choose from {', '.join(EFFORTS)}")
-        if isinstance(self.order, np.ndarray):
+        if not isinstance(self.order, str | Order):
             object.__setattr__(self, "order", parse_order(self.order))
 
     @property
     def forced(self) -> bool:
+        """Whether the network must be used even where a classical method would be smaller."""
         return self.model != AUTO or self.order not in ("raster", BEST)

@@ -1,4 +1,4 @@
-"""Which model and order a picture is coded with: the candidates, and the choice by a sample."""
+"""Which model and order to code a picture with: the candidates, and the choice by a sample."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lmzip.errors import InputError
-from lmzip.network.registry import Model, list_models, load_model
+from lmzip.network.registry import Choice, Model, list_models, load_model
 from lmzip.options import AUTO, BEST, FAST, Options
 from lmzip.order.orders import Order, expand_orders, parse_order
 from lmzip.parallel.jobs import EncodeJob
@@ -18,18 +18,30 @@ SAMPLE_CROPS = 4
 SMALL = 64 * 64  # pixels: below, everything is tried
 
 
-def candidate_codings(options: Options, mode: Mode | None = None) -> list[tuple[Model, Order]]:
-    """Return the models and orders to choose from, the likeliest first; if given, for a mode."""
+def list_choices(options: Options, mode: Mode | None = None) -> list[Choice]:
+    """Return the models and orders to choose from, the most promising first.
+
+    With a mode, only those that can code it. Raises InputError or ModelError if what the options
+    name cannot be used.
+    """
     if options.order == BEST:
-        codings = [
-            (model, order)
+        choices = [
+            Choice(model, order)
             for model in _candidates(options, None, mode)
             for order in expand_orders(model.network.orders)
         ]
     else:
         order = parse_order(options.order)
-        codings = [(model, order) for model in _candidates(options, order, mode)]
-    return codings[:1] if options.effort == FAST else codings
+        choices = [Choice(model, order) for model in _candidates(options, order, mode)]
+    return choices[:1] if options.effort == FAST else choices
+
+
+def check_options(options: Options) -> None:
+    """Raise InputError or ModelError if the model or order that options name cannot be used."""
+    if options.order != BEST:
+        parse_order(options.order)
+    if options.model != AUTO:
+        list_choices(options)
 
 
 def _candidates(options: Options, order: Order | None, mode: Mode | None) -> list[Model]:
@@ -47,12 +59,12 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
         return [model]
     models = [load_model(entry.path) for entry in list_models()]
     models = [model for model in models if mode is None or _covers(model, mode)]
-    if order is None:  # each in all of its own
+    if order is None:  # every model, each in the orders it was trained for
         return models
     fitting = [model for model in models if _predicts(model, order)]
     if not fitting and models:
         raise InputError(f"no released model predicts in the order {order}")
-    # A network for one order is better in it than one for all.
+    # A network trained for one order predicts better in it than one trained for all.
     special = [model for model in fitting if not model.any_order]
     return special + [m for m in fitting if m.any_order and (not special or options.effort == BEST)]
 
@@ -67,16 +79,16 @@ def _predicts(model: Model, order: Order) -> bool:
 
 
 def choose_by_sample(
-    crops: Samples, codings: Sequence[tuple[Model, Order]], options: Options
-) -> tuple[tuple[Model, Order], int]:
-    """Code crops (N, H, W, C) with each candidate; return the cheapest and its cost."""
+    crops: Samples, choices: Sequence[Choice], options: Options
+) -> tuple[Choice, int]:
+    """Encode crops (N, H, W, C) with each choice; return the cheapest one and its cost."""
     crops = np.ascontiguousarray(crops)
     costs = [
         EncodeJob(model.path, options.backend, order, crops, (len(crops),)).run()[0].cost
-        for model, order in codings
+        for model, order in choices
     ]
     best = int(np.argmin(costs))
-    return codings[best], costs[best]
+    return choices[best], costs[best]
 
 
 def take_sample(samples: Samples) -> Samples:

@@ -16,15 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lmzip.models.data_files import (
-    DataError,
-    average_boxes,
-    load_binarized_mnist,
-    load_cifar10,
-    load_folder,
-    load_mnist,
-    to_luma,
-)
+from lmzip.models.data_files import DataError
+from lmzip.models.data_tensors import average_boxes, load_data_set, load_folder, to_luma
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
 from lmzip.order.orders import Order
@@ -34,8 +27,6 @@ Indices = npt.NDArray[np.int64]
 # What random numbers are for: streams for different purposes never share a seed.
 _SOURCE, _ORDER, _SEQUENCE, _AUGMENT = range(4)
 _BLOCK = 4096  # steps whose sources are drawn together
-
-_LOADERS = {"cifar10": load_cifar10, "mnist": load_mnist, "binarized-mnist": load_binarized_mnist}
 
 
 class ImageSource:
@@ -48,7 +39,7 @@ class ImageSource:
         if recipe.kind == "folder":
             self.pictures = _load_scaled(recipe, roots, 1 if recipe.grey else channels)
         else:
-            images = _LOADERS[recipe.kind](roots, recipe.split, recipe.path)
+            images = load_data_set(recipe.kind, roots, recipe.split, recipe.path)
             images = images[: recipe.limit or None]
             self.pictures = to_luma(images) if recipe.grey else images
         self.channels = self.pictures[0].shape[0]

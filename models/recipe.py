@@ -24,6 +24,7 @@ from pathlib import Path
 
 from lmzip.errors import LmzipError
 from lmzip.models.compact import CompactConfig
+from lmzip.models.data_files import DATA_SETS
 from lmzip.models.recipe_tables import RecipeError, as_list, as_table, read_table, require
 from lmzip.models.weights import Config, make_config
 from lmzip.order.orders import Order, expand_orders
@@ -114,7 +115,7 @@ class DataRecipe:
     scales: tuple[int, ...] = (1,)  # folder, with a crop: average boxes of these sizes before
 
     def __post_init__(self) -> None:
-        kinds = ("cifar10", "mnist", "binarized-mnist", "folder")
+        kinds = (*DATA_SETS, "folder")
         splits = ("train", "valid", "test")
         require(self.kind in kinds, "kind", self.kind, f"choose from {', '.join(kinds)}")
         require(self.split in splits, "split", self.split, f"choose from {', '.join(splits)}")

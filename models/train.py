@@ -36,6 +36,7 @@ from torch import Tensor, nn
 
 from lmzip.errors import InputError
 from lmzip.models.batches import Batches, ImageSource, MaskCache
+from lmzip.models.bits_per_dimension import measure_float
 from lmzip.models.checkpoint import Counters, Snapshots, State, TrainingError
 from lmzip.models.metrics import MetricsFile, Row, draw_losses
 from lmzip.models.optimise import RateSchedule, ema_weight, make_optimisers, update_ema
@@ -234,18 +235,14 @@ class Trainer:
             self.evaluate() if evaluate and self.held_out is not None else None,
         )
 
-    @torch.no_grad()
     def evaluate(self) -> float:
         """Return the bpd of the held-out images under the averaged weights."""
         recipe = self.recipe.held_out
         assert recipe is not None
         assert self.held_out is not None
-        nats = 0.0
-        for order in recipe.orders:
-            masks = self.masks.get(order, self.held_out.shape[2], self.held_out.shape[3])
-            for levels in torch.split(self.held_out, recipe.source.batch):
-                nats += float(self.average.nll(levels.to(self.device), masks).sum())
-        return nats / (self.held_out.numel() * len(recipe.orders) * math.log(2))
+        shape = self.held_out.shape[2], self.held_out.shape[3]
+        masks = [self.masks.get(order, *shape) for order in recipe.orders]
+        return measure_float(self.average, self.held_out, masks, recipe.source.batch)
 
     @property
     def _constant_end(self) -> int | None:

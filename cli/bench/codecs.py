@@ -6,22 +6,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
+from lmzip import (
+    Archive,
+    Mode,
+    Options,
+    Picture,
+    Progress,
+    Samples,
+    compress_picture,
+    decompress_picture,
+    pack_archive,
+    read_info,
+)
 from lmzip.cli.bench.peers import Peer
-from lmzip.container.archive_reader import Archive
-from lmzip.container.archive_writer import pack_archive
-from lmzip.container.image_reader import decompress_picture
-from lmzip.container.image_writer import compress_picture
-from lmzip.container.info import read_info
-from lmzip.options import AUTO, Options
-from lmzip.picture import Mode, Picture, Samples
-from lmzip.progress import Progress
 
 
 @dataclass(frozen=True)
-class Choice:
+class LmzipSettings:
     """Which model and order lmzip uses; `model` may be a file."""
 
-    model: str = AUTO
+    model: str = Options.model
     order: str = "raster"
     effort: str = "default"
 
@@ -29,7 +33,7 @@ class Choice:
     def title(self) -> str:
         """What tables call it: only what is not the default is mentioned."""
         parts = ["lmzip"]
-        if self.model != AUTO:
+        if self.model != Options.model:
             parts.append(self.model.replace("\\", "/").rsplit("/", 1)[-1].split(".")[0])
         if self.order != "raster":
             parts.append(self.order)
@@ -40,7 +44,7 @@ class Choice:
     @property
     def model_file(self) -> str | None:
         """What a decoder must be given: nothing if the model is a released one."""
-        return None if self.model == AUTO else self.model
+        return None if self.model == Options.model else self.model
 
     def options(self, threads: int) -> Options:
         return Options(self.model, self.order, self.effort, threads)
@@ -51,17 +55,17 @@ class LmzipFiles(Peer):
     """Every picture in a file of its own."""
 
     name: str
-    choice: Choice
+    settings: LmzipSettings
 
     @property
     def library(self) -> str:
         return _version()
 
     def encode(self, picture: Picture) -> bytes:
-        return compress_picture(picture, self.choice.options(threads=1))
+        return compress_picture(picture, self.settings.options(threads=1))
 
     def decode(self, data: bytes, mode: Mode) -> Samples:
-        return decompress_picture(data, model=self.choice.model_file, threads=1).samples
+        return decompress_picture(data, model=self.settings.model_file, threads=1).samples
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class LmzipArchive:
     """All pictures in one archive."""
 
     name: str
-    choice: Choice
+    settings: LmzipSettings
 
     @property
     def library(self) -> str:
@@ -79,10 +83,10 @@ class LmzipArchive:
         self, pictures: Iterable[Picture], threads: int, progress: Progress | None = None
     ) -> bytes:
         named = ((None, picture) for picture in pictures)
-        return pack_archive(named, self.choice.options(threads), progress)
+        return pack_archive(named, self.settings.options(threads), progress)
 
     def decode(self, data: bytes, threads: int) -> Iterator[Samples]:
-        with Archive(data, model=self.choice.model_file, threads=threads) as archive:
+        with Archive(data, model=self.settings.model_file, threads=threads) as archive:
             yield from archive
 
 

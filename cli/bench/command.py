@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from lmzip.cli.bench.codecs import Choice, Codec, LmzipArchive, LmzipFiles
+from lmzip import EFFORTS, InputError, Options, check_options, count_threads, list_models
+from lmzip.cli.bench.codecs import Codec, LmzipArchive, LmzipFiles, LmzipSettings
 from lmzip.cli.bench.data_sets import KINDS, DataSet, FolderSet, open_set
 from lmzip.cli.bench.machine import describe_machine
 from lmzip.cli.bench.measure import Measurement, measure_codec
@@ -25,12 +26,8 @@ from lmzip.cli.bench.results_table import (
 from lmzip.cli.console import DAMAGED, FAILED, Report
 from lmzip.cli.files import write_file
 from lmzip.cli.options import common_options
-from lmzip.container.archive_writer import BATCH_PIXELS
-from lmzip.errors import InputError
-from lmzip.options import AUTO, EFFORTS
-from lmzip.parallel.workers import count_threads
-from lmzip.selection import candidate_codings
 
+_SMALL = 1 << 15  # pixels: archives code smaller images together
 _SHOWN = 3  # problems of a codec that are spelled out
 
 
@@ -40,11 +37,11 @@ _SHOWN = 3  # problems of a codec that are spelled out
 @click.option("--title", metavar="TEXT", help="What tables and the page call the data set.")
 @click.option("--split", default="test", metavar="NAME", help="Of CIFAR-10 and MNIST: test, train.")
 @click.option(
-    "--model", "models", multiple=True, default=[AUTO], metavar="MODEL",
+    "--model", "models", multiple=True, default=[Options.model], metavar="MODEL",
     help="A model's name or file; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--order", "orders", multiple=True, default=["raster"], metavar="ORDER",
+    "--order", "orders", multiple=True, default=[Options.order], metavar="ORDER",
     help="An order, or best; may be repeated.",
 )  # fmt: skip
 @click.option("--effort", type=click.Choice(EFFORTS), default="default", help="Of lmzip.")
@@ -105,14 +102,14 @@ def bench_command(
         raise click.UsageError(f"{folder} is a file; --report needs a folder")
     report = Report(quiet=quiet or as_csv, verbose=verbose, as_json=as_json)
     data = _drop_unreadable(_open(dataset, limit or 0, split), report)
-    choices = [Choice(model, order, effort) for model in models for order in orders]
-    _check(choices, report)
+    settings = [LmzipSettings(model, order, effort) for model in models for order in orders]
+    _check(settings, report)
     others = choose_peers(peers) + [CommandPeer(*command) for command in commands]
     if peers == "all" and not all(map(is_installed, PEERS.values())):
         report.warn("bench", 'some peers are not installed: pip install "lmzip[bench]"')
     if archive is None:
         archive = _are_small(data)
-    codecs = _list_codecs(choices, others, files=files, archive=archive)
+    codecs = _list_codecs(settings, others, files=files, archive=archive)
     benchmark = Benchmark(title or data.title, len(data), describe_machine(threads), [])
 
     report.line(format_header(wide=wide))
@@ -162,30 +159,29 @@ def _drop_unreadable(data: DataSet, report: Report) -> DataSet:
     )
 
 
-def _check(choices: list[Choice], report: Report) -> None:
-    """Raise an error for a model or order that is not there, before anything is measured."""
-    for choice in choices:
-        if not candidate_codings(choice.options(threads=1)):
-            report.warn(
-                "lmzip", "no models are installed: pictures are stored by classical methods"
-            )
+def _check(settings: list[LmzipSettings], report: Report) -> None:
+    """Raise an error if a model or an order cannot be used, before anything is measured."""
+    for each in settings:
+        check_options(each.options(threads=1))
+    if not list_models() and any(each.model == Options.model for each in settings):
+        report.warn("lmzip", "no models are installed: pictures are stored by classical methods")
 
 
 def _are_small(data: DataSet) -> bool:
-    """Return whether an archive codes the images together."""
+    """Return whether the images are small enough to gain by being packed together."""
     picture = data.picture(0)
-    return len(data) > 1 and picture.height * picture.width <= BATCH_PIXELS
+    return len(data) > 1 and picture.height * picture.width <= _SMALL
 
 
 def _list_codecs(
-    choices: list[Choice], peers: list[Peer], *, files: bool, archive: bool
+    settings: list[LmzipSettings], peers: list[Peer], *, files: bool, archive: bool
 ) -> list[Codec]:
     """Return what is measured: PNG first, so that all can be compared with it; lmzip last."""
     codecs: list[Codec] = list(peers)
     if files:
-        codecs += [LmzipFiles(choice.title, choice) for choice in choices]
+        codecs += [LmzipFiles(each.title, each) for each in settings]
     if archive:
-        codecs += [LmzipArchive(f"{choice.title} archive", choice) for choice in choices]
+        codecs += [LmzipArchive(f"{each.title} archive", each) for each in settings]
     names = [codec.name for codec in codecs]
     for name in names:
         if names.count(name) > 1:

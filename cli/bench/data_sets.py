@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.errors import InputError
-from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES, read_picture
-from lmzip.formats.writing import to_true_colour
-from lmzip.models.data_readers import CIFAR10_NAMES, DataError, read_cifar10, read_mnist
-from lmzip.picture import MODES, Picture, mode_of
+from lmzip import MODES, InputError, Picture, mode_of
+from lmzip.formats import LOSSY_SUFFIXES, READABLE_SUFFIXES, read_picture, to_true_colour
+from lmzip.models.data_files import DATA_SETS, DataError, guess_data_set, read_data_set
 
-KINDS = ("cifar10", "mnist", "images", "npy")
+KINDS = (*DATA_SETS, "images", "npy")
+_TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "binarized-mnist": "binarized MNIST"}
 
 
 class DataSet(ABC):
@@ -95,17 +94,18 @@ def simplify(picture: Picture) -> Picture:
 def open_set(kind: str | None, path: Path, *, limit: int = 0, split: str = "test") -> DataSet:
     """Open a data set; without a kind, see what is there. Raises DataError or InputError.
 
-    `limit` keeps the first images only; `split` is for CIFAR-10 and MNIST.
+    `limit` keeps only the first images; `split` is for the data sets, not for folders.
     """
     kind = kind or _guess_kind(path)
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    if kind == "cifar10":
+    if kind in DATA_SETS:
         inside = path.is_file() or any(path.glob("*_batch*"))
         roots, name = ([path.parent], path.name) if inside else ([path], "")
-        return _from_planes(f"CIFAR-10 {split}", read_cifar10(roots, split, name), limit)
-    if kind == "mnist":
-        return _from_planes(f"MNIST {split}", read_mnist([path], split), limit)
+        planes = read_data_set(kind, roots, split, name)
+        if kind == "binarized-mnist":
+            planes = planes * np.uint8(255)  # as grey pictures, which every codec knows
+        return _from_planes(f"{_TITLES[kind]} {split}", planes, limit)
     if kind == "npy":
         count = len(_open_npy(path))
         return NpySet(path.name, _number(min(count, limit or count)), path)
@@ -113,13 +113,7 @@ def open_set(kind: str | None, path: Path, *, limit: int = 0, split: str = "test
 
 
 def _guess_kind(path: Path) -> str:
-    if path.suffix == ".npy":
-        return "npy"
-    if path.name in CIFAR10_NAMES or any((path / name).exists() for name in CIFAR10_NAMES):
-        return "cifar10"
-    if path.is_dir() and any(path.glob("*-images*idx3-ubyte*")):
-        return "mnist"
-    return "images"
+    return "npy" if path.suffix == ".npy" else guess_data_set(path) or "images"
 
 
 def _from_planes(title: str, planes: npt.NDArray[np.uint8], limit: int) -> ArraySet:

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmzip.bit_costs import Bits, choose_top, measure_bits
+from lmzip import Picture, Progress, measure_bits, read_model_and_order
 from lmzip.cli.bench.codecs import Codec, LmzipFiles
 from lmzip.cli.bench.data_sets import DataSet
 from lmzip.cli.bench.measure import Measurement
 from lmzip.cli.bench.results_table import Benchmark
+from lmzip.cli.colours import Bits, choose_top
 from lmzip.cli.drawing import make_thumbnail, shrink_bits, to_png
-from lmzip.container.binary import Reader
-from lmzip.container.image_file import read_image_header
-from lmzip.network.registry import find_model
-from lmzip.picture import Picture
-from lmzip.progress import Progress
 
 COUNT = 4  # images of either kind
 SIDE = 256  # pixels of a thumbnail
-_REFERENCES = ("JPEG XL e7", "JPEG XL e9", "JPEG XL e3")
 
 
 @dataclass(frozen=True)
@@ -62,12 +57,8 @@ def find_subject(benchmark: Benchmark) -> Measurement | None:
 
 
 def find_reference(benchmark: Benchmark) -> Measurement | None:
-    """Return the codec to compare with: JPEG XL, or else the smallest peer that has all sizes."""
+    """Return the codec to compare with: the smallest of the peers that coded every image."""
     peers = [row for row in benchmark.rows if not row.is_lmzip and row.size is not None]
-    for name in _REFERENCES:
-        for row in peers:
-            if row.codec == name:
-                return row
     return min(peers, key=lambda row: row.size or 0, default=None)
 
 
@@ -104,12 +95,10 @@ def _make_example(
     name: str, picture: Picture, codec: LmzipFiles, sizes: tuple[int, int]
 ) -> Example:
     """Code a picture once more, and measure its bits by the model and order that were chosen."""
-    coding = read_image_header(Reader(codec.encode(picture))).coding
+    choice = read_model_and_order(codec.encode(picture), model=codec.settings.model_file)
     bits = None
-    if coding is not None:
-        reference, given = coding.model, codec.choice.model_file
-        model = find_model(reference.name, reference.fingerprint, given)
-        bits = shrink_bits(measure_bits(picture, model, coding.order).pixels, SIDE)
+    if choice is not None:
+        bits = shrink_bits(measure_bits(picture, *choice).pixels, SIDE)
     thumbnail = to_png(make_thumbnail(picture, SIDE))
     shape = picture.width, picture.height, picture.mode.name
     return Example(name, *shape, *sizes, thumbnail, bits)

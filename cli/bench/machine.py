@@ -12,8 +12,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from lmzip.network.registry import list_models
-from lmzip.parallel.workers import count_threads
+from lmzip import count_threads, list_models
 
 _LIBRARIES = ("lmzip", "numpy", "constriction", "pillow", "imagecodecs")
 

@@ -22,12 +22,11 @@ from multiprocessing.process import BaseProcess
 
 import numpy as np
 
+from lmzip import Picture, Progress, Samples
 from lmzip.cli.bench.codecs import Codec, LmzipArchive, LmzipFiles, count_model_bits
 from lmzip.cli.bench.data_sets import DataSet
 from lmzip.cli.bench.memory import MemoryMeter
 from lmzip.cli.bench.peers import CommandPeer, Peer
-from lmzip.picture import Picture, Samples
-from lmzip.progress import Progress
 
 FILES, ARCHIVE = "files", "archive"
 _WARM_UP = 32  # pixels of a side

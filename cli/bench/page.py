@@ -13,12 +13,12 @@ from html import escape
 import numpy as np
 from PIL import Image
 
-from lmzip.bit_costs import colour_bits
 from lmzip.cli.bench.charts import Point, Series, draw_histogram, draw_scatter
 from lmzip.cli.bench.examples import Example, Examples, find_reference, find_subject
 from lmzip.cli.bench.measure import Measurement
 from lmzip.cli.bench.results_table import COLUMNS, PNG, Benchmark
 from lmzip.cli.bench.style import STYLE
+from lmzip.cli.colours import colour_bits
 from lmzip.cli.drawing import to_png
 
 _HEADINGS = {  # of the page's table; the terminal has less room

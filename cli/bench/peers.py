@@ -22,11 +22,9 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image, features
 
+from lmzip import InputError, LmzipError, Mode, Picture, Samples
 from lmzip.cli.bench.data_sets import simplify
-from lmzip.errors import InputError, LmzipError
-from lmzip.formats.reading import read_picture
-from lmzip.formats.writing import to_true_colour, write_picture
-from lmzip.picture import Mode, Picture, Samples
+from lmzip.formats import read_picture, to_true_colour, write_picture
 
 _PLACEHOLDER = re.compile(r"\{(input|output)(?::(\w+))?\}")
 _PILLOW_MODES = ("L", "LA", "RGB", "RGBA", "L16")

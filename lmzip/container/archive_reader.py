@@ -14,12 +14,15 @@ import numpy.typing as npt
 from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
+from lmzip.container.image_file import read_image_header
 from lmzip.container.image_reader import decompress_picture
 from lmzip.errors import DamagedError
 from lmzip.network.registry import find_model
 from lmzip.parallel.jobs import JOB_PIXELS, DecodeJob
 from lmzip.parallel.workers import run_jobs
 from lmzip.picture import Mode, Picture, Samples
+
+GROUP_SAMPLES = 1 << 25  # of the images that `Archive.group` puts together, on average
 
 
 class Archive(Sequence[Samples]):
@@ -102,6 +105,31 @@ class Archive(Sequence[Samples]):
             metadata = self._index.metadata.get(number, picture.metadata)
             pictures.append(Picture(picture.samples, picture.mode, metadata))
         return pictures
+
+    def group(self, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Split numbers of images into groups that fit into memory together.
+
+        Images that are decoded together share the decoding of their chunks. If the archive is
+        damaged, there is a group for each chunk, so that intact images can still be restored.
+        """
+        chunks = self._index.chunks
+        try:
+            samples = sum(self._count_samples(chunk) for chunk in chunks)
+        except DamagedError:
+            wanted = set(numbers)
+            groups = [[n for n in chunk.images if n in wanted] for chunk in chunks]
+            yield from filter(None, groups)
+            return
+        size = max(1, GROUP_SAMPLES * len(self) // max(1, samples))
+        for first in range(0, len(numbers), size):
+            yield numbers[first : first + size]
+
+    def _count_samples(self, chunk: ArchiveChunk) -> int:
+        """Check a chunk's checksum, and return how many samples its images have."""
+        data, batch = read_chunk(self._data, chunk), chunk.batch
+        if batch is None:
+            return read_image_header(Reader(data)).samples * len(chunk.images)
+        return len(chunk.images) * batch.height * batch.width * batch.mode.channels
 
     def _decode_chunks(self, chunks: list[ArchiveChunk]) -> dict[int, list[Picture]]:
         """Return the pictures of chunks by the chunk's offset."""

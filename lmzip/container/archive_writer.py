@@ -20,20 +20,18 @@ from lmzip.container.image_writer import compress_picture
 from lmzip.container.shared_fields import refer_to
 from lmzip.container.tiles import cut_range
 from lmzip.cost import to_bits
-from lmzip.network.registry import Model
+from lmzip.network.registry import Choice
 from lmzip.options import BEST, Options
-from lmzip.order.orders import Order
 from lmzip.parallel.jobs import JOB_PIXELS, Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
 from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
-from lmzip.selection import candidate_codings, choose_by_sample
+from lmzip.selection import choose_by_sample, list_choices
 
 BATCH_PIXELS = 1 << 15  # in a stream, about
 FILE_OVERHEAD = 40  # bytes that an image file of its own takes beside its samples
 
 Shape = tuple[Mode, int, int]
-Choice = tuple[Model, Order]
 
 
 def pack_archive(
@@ -57,13 +55,13 @@ def pack_archive(
     writer, chunks = start_archive(), []
     metadata: dict[int, Mapping[str, bytes]] = {}
     for (mode, height, width), numbers in by_shape.items():
-        codings = candidate_codings(options, mode)
-        if not codings:
+        choices = list_choices(options, mode)
+        if not choices:
             alone += numbers
             continue
         images = np.stack([named[number][1].samples for number in numbers])
         step = report.step(len(numbers) * height * width)
-        batches, rejected = _encode_shape(images, mode, codings, options, step)
+        batches, rejected = _encode_shape(images, mode, choices, options, step)
         for members, (model, order), data, cost in batches:
             checksum = checksum_of_samples(images[members])
             batch = Batch(mode, height, width, refer_to(model), order, cost, checksum)
@@ -100,16 +98,16 @@ class _Steps:
 def _encode_shape(
     images: Samples,
     mode: Mode,
-    codings: Sequence[Choice],
+    choices: Sequence[Choice],
     options: Options,
     progress: Progress | None,
 ) -> tuple[list[tuple[list[int], Choice, bytes, int]], set[int]]:
     """Code images of one shape in batches; also return which are better off by themselves."""
     per_batch = max(1, BATCH_PIXELS // (images.shape[1] * images.shape[2]))
-    choices = _choose_for_each(images, mode, codings, per_batch, options)
+    chosen = _choose_for_each(images, mode, choices, per_batch, options)
     batches: list[tuple[list[int], Choice]] = []
-    for choice in dict.fromkeys(choices):
-        members = [number for number, chosen in enumerate(choices) if chosen == choice]
+    for choice in dict.fromkeys(chosen):
+        members = [number for number, own in enumerate(chosen) if own == choice]
         batches += [(part, choice) for part in _parts(members, per_batch)]
     coded = _encode_batches(images, mode, batches, options, progress)
     if options.forced:
@@ -123,21 +121,21 @@ def _encode_shape(
 
 
 def _choose_for_each(
-    images: Samples, mode: Mode, codings: Sequence[Choice], per_batch: int, options: Options
+    images: Samples, mode: Mode, choices: Sequence[Choice], per_batch: int, options: Options
 ) -> list[Choice]:
     """Return each image's model and order: one for all, or with order "best" its own."""
-    if options.order != BEST or len(codings) == 1:
-        choice = codings[0]
-        if len(codings) > 1:
+    if options.order != BEST or len(choices) == 1:
+        choice = choices[0]
+        if len(choices) > 1:
             sample = images[:: max(1, len(images) // 16)][:16]
-            choice, _ = choose_by_sample(sample[..., mode.groups[0]], codings, options)
+            choice, _ = choose_by_sample(sample[..., mode.groups[0]], choices, options)
         return [choice] * len(images)
     parts = list(_parts(range(len(images)), per_batch))
-    tried = [(part, choice) for choice in codings for part in parts]
+    tried = [(part, choice) for choice in choices for part in parts]
     coded = _encode_batches(images, mode, tried, options, None)
     costs = [cost for groups in coded for cost in np.sum([group.costs for group in groups], axis=0)]
-    best = np.argmin(np.reshape(costs, (len(codings), len(images))), axis=0)
-    return [codings[number] for number in best]
+    best = np.argmin(np.reshape(costs, (len(choices), len(images))), axis=0)
+    return [choices[number] for number in best]
 
 
 def _encode_batches(

@@ -19,7 +19,7 @@ from lmzip.container.image_file import (
 )
 from lmzip.container.tiles import Tile, find_tile
 from lmzip.errors import DamagedError, FormatError, InputError
-from lmzip.network.registry import find_model
+from lmzip.network.registry import Choice, find_model
 from lmzip.parallel.jobs import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
 from lmzip.picture import PLANE_MODES, Picture, Samples
@@ -110,6 +110,17 @@ def decompress_picture(
     if region is None and checksum_of_samples(samples) != checksum:
         raise DamagedError("checksum mismatch of the pixels (file is damaged)")
     return Picture(samples, header.mode, header.metadata)
+
+
+def read_model_and_order(data: bytes, *, model: str | Path | None = None) -> Choice | None:
+    """Return the model and order of an image file, or None if no network coded it.
+
+    `model` is the file of a model that is not released.
+    """
+    coding = read_image_header(Reader(data)).coding
+    if coding is None:
+        return None
+    return Choice(find_model(coding.model.name, coding.model.fingerprint, model), coding.order)
 
 
 def _place(header: ImageHeader, number: int) -> _Place:

@@ -1,9 +1,9 @@
 """From a picture to an image file: tiles, the choice of a coding, and the classical fallback.
 
-With model and order left to lmzip a file is no larger, but for its header, than the smallest
-classical encoding. The classical encoders run quickly first, and thoroughly only where they seem
-able to win (with effort "best", always); a sample of the picture tells which network to use and
-whether any is worth running.
+If the caller names neither model nor order, the file is no larger than the smallest classical
+encoding, apart from its header. Classical encoders first run with quick settings; they run again
+with their strongest ones only if they came close to winning (with effort "best", always). A sample
+of the picture tells which network to use, and whether any is worth running.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from lmzip.container.shared_fields import refer_to
 from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.errors import InputError
-from lmzip.network.registry import Model
+from lmzip.network.registry import Choice
 from lmzip.options import BEST, Options
-from lmzip.order.orders import Order
 from lmzip.parallel.jobs import Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
 from lmzip.picture import PLANE_MODES, Picture, Samples
 from lmzip.progress import Progress
-from lmzip.selection import SMALL, candidate_codings, choose_by_sample, take_sample
+from lmzip.selection import SMALL, choose_by_sample, list_choices, take_sample
 
 HOPELESS = 1.5  # a network that takes this many times the quick classical size is not run
-# Trying hard, classical encoders save a few per cent of a photograph, and up to half of a drawing.
-# So they are tried hard if the quick attempt comes this close to the network:
+# Strong settings save classical encoders some per cent of a photograph and up to half of a drawing.
+# They are tried if the quick encoding is at most this many times as large as the network's:
 CLOSE, CLOSE_DRAWING = 1.08, 2.5
-# Of a tile, a classical encoding is tried where it is likely: in flat ones, and in noise.
+# Single tiles are tried classically where that may win: if they are flat, or mere noise.
 FLAT, NOISY = 1.5, 7.0  # bits per sample
 DRAWING = 2.0  # bits per sample below which a picture is taken for a drawing
 
@@ -44,18 +43,18 @@ def compress_picture(
     """Return the image file of a picture."""
     options = options or Options()
     samples, mode = picture.samples, picture.mode
-    codings = candidate_codings(options, mode) if mode.groups else []
+    choices = list_choices(options, mode) if mode.groups else []
     quick = None
-    if not options.forced or not codings:
+    if not options.forced or not choices:
         small = picture.height * picture.width <= SMALL
-        quick = Chunk(*encode_classical(samples, mode, thorough=small or not codings))
-    coding = _choose_coding(picture, codings, quick, options)
-    if coding is None:
+        quick = Chunk(*encode_classical(samples, mode, thorough=small or not choices))
+    choice = _choose(picture, choices, quick, options)
+    if choice is None:
         assert quick is not None
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return _write_classical(picture, best)
 
-    by_network, header = _encode_tiles(picture, *coding, options, progress)
+    by_network, header = _encode_tiles(picture, choice, options, progress)
     size = sum(map(_size, by_network))
     if quick is not None and _size(quick) < _closeness(quick, picture, options) * size:
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
@@ -63,6 +62,16 @@ def compress_picture(
         if len(classical) < size:
             return classical
     return write_image(header, by_network, checksum_of_samples(samples))
+
+
+def choose_model_and_order(picture: Picture, options: Options | None = None) -> Choice | None:
+    """Return the model and order with which the network would code a picture.
+
+    None if no model covers its mode. A classical method may still turn out smaller.
+    """
+    options = options or Options()
+    choices = list_choices(options, picture.mode) if picture.mode.groups else []
+    return _choose(picture, choices, None, options)
 
 
 def _size(chunk: Chunk) -> int:
@@ -83,36 +92,34 @@ def _write_classical(picture: Picture, chunk: Chunk) -> bytes:
     return write_image(header, [chunk], checksum_of_samples(picture.samples))
 
 
-def _choose_coding(
-    picture: Picture,
-    codings: Sequence[tuple[Model, Order]],
-    quick: Chunk | None,
-    options: Options,
-) -> tuple[Model, Order] | None:
-    """Return the model and order with the cheapest sample; None if no network is worth running."""
-    if not codings or (len(codings) == 1 and quick is None):
-        return codings[0] if codings else None
+def _choose(
+    picture: Picture, choices: Sequence[Choice], quick: Chunk | None, options: Options
+) -> Choice | None:
+    """Return the choice with the cheapest sample; None if no network is worth running.
+
+    `quick` is a classical encoding: a network that would be much larger is not worth running.
+    """
+    if not choices or (len(choices) == 1 and quick is None):
+        return choices[0] if choices else None
     whole = picture.samples[..., picture.mode.groups[0]]
-    # A custom order fits the whole picture only; the best one is that of all of a small picture.
+    # A custom order fits the whole picture only, and the best order of a picture that is a single
+    # tile is found by trying all of it.
     small = choose_grid(picture.height, picture.width) == (1, 1)
-    bound = (options.order == BEST and small) or codings[0][1].permutation is not None
+    bound = (options.order == BEST and small) or choices[0].order.permutation is not None
     crops = whole[None] if bound else take_sample(whole)
-    coding, cost = choose_by_sample(crops, codings, options)
+    choice, cost = choose_by_sample(crops, choices, options)
     if quick is not None and not bound:
         bits = to_bits(cost) * (whole.size / crops.size)
         if bits > HOPELESS * 8 * _size(quick):
             return None
-    return coding
+    return choice
 
 
 def _encode_tiles(
-    picture: Picture,
-    model: Model,
-    order: Order,
-    options: Options,
-    progress: Progress | None,
+    picture: Picture, choice: Choice, options: Options, progress: Progress | None
 ) -> tuple[list[Chunk], ImageHeader]:
     """Code every tile and group by the network, or classically where that is smaller."""
+    model, order = choice
     height, width = picture.height, picture.width
     if order.permutation is not None and height * width > MAX_TILE_PIXELS:
         raise InputError(f"a custom order is for up to 2^26 pixels, not {height}x{width}")

@@ -60,6 +60,11 @@ class _Part:
     size: int
 
 
+def is_archive(data: bytes) -> bool:
+    """Whether a file is an archive; raises FormatError if it is not an .lmz file at all."""
+    return read_prelude(Reader(data)) == ARCHIVE
+
+
 def read_info(source: bytes | str | Path) -> Info:
     """Describe a file given by its bytes or its path."""
     data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())

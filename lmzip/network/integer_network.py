@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from lmzip.errors import ModelError
 from lmzip.network.tables import CDF_BITS, TABLE_SIZE, Tables
 from lmzip.order.schedule import Taps
+from lmzip.whole_files import replace_file
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -113,6 +114,13 @@ class IntegerNetwork:
         return self.channels * (self.channels - 1) // 2
 
     @property
+    def multiply_adds(self) -> int:
+        """The products that the network forms for each pixel."""
+        layers = [self.first, self.out, *(layer for block in self.blocks for layer in block)]
+        predictor = self.predictor.shape[1] * self.predictor.shape[2]
+        return int(predictor + sum(layer.weight.size for layer in layers))
+
+    @property
     def layers(self) -> tuple[Taps, ...]:
         """The different ways in which layers look at their neighbours, the predictor's included."""
         convolutions = [conv.taps for conv, _ in self.blocks]
@@ -180,7 +188,7 @@ POINTWISE = Taps(((0, 0),))
 
 
 def save_integer_network(network: IntegerNetwork, path: Path) -> None:
-    """Write a model file, having proved that it is exact."""
+    """Write a model file, whole or not at all, having proved that it is exact."""
     network.prove_exact()
     description = {**_arithmetic(network), "name": network.name, "orders": list(network.orders)}
     metadata = {
@@ -188,7 +196,9 @@ def save_integer_network(network: IntegerNetwork, path: Path) -> None:
         "network": json.dumps(description, sort_keys=True),
         "notes": json.dumps(dict(network.notes), sort_keys=True),
     }
-    save_file({name: np.ascontiguousarray(t) for name, t in _tensors(network)}, path, metadata)
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in _tensors(network)}
+    with replace_file(path) as file:
+        file.write(save(tensors, metadata))
 
 
 def load_integer_network(path: Path) -> IntegerNetwork:

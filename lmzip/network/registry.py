@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import safe_open
 
 from lmzip.errors import FingerprintError, ModelError
 from lmzip.network.integer_network import IntegerNetwork, load_integer_network
+from lmzip.order.orders import Order
 
 WEIGHTS = Path(__file__).parents[1] / "weights"  # lmzip/weights
 
@@ -35,9 +36,16 @@ class Model:
         return any(order.endswith(":*") for order in self.network.orders)
 
 
+class Choice(NamedTuple):
+    """A model, and the order in which it is to predict."""
+
+    model: Model
+    order: Order
+
+
 @dataclass(frozen=True)
 class ModelEntry:
-    """What a released model's file says of itself, read without loading the tensors."""
+    """What the file of a released model says about it, read without loading the tensors."""
 
     name: str
     path: Path

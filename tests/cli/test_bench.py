@@ -17,7 +17,7 @@ from support.networks import smooth_images
 from support.odd_peer import OddPeer
 
 import lmzip
-from lmzip.cli.bench.codecs import Choice, LmzipArchive, LmzipFiles
+from lmzip.cli.bench.codecs import LmzipArchive, LmzipFiles, LmzipSettings
 from lmzip.cli.bench.data_sets import ArraySet, FolderSet, NpySet, open_set
 from lmzip.cli.bench.measure import describe_difference, measure_codec
 from lmzip.cli.bench.memory import MemoryMeter
@@ -224,8 +224,8 @@ def test_a_codec_that_dies_takes_nobody_along() -> None:
 def test_progress_ends_at_the_end(tiny_model_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     data = ArraySet("set", ("a", "b"), smooth_images(2, 8, 8, 3))
-    choice = Choice(str(tiny_model_path))
-    for codec in (LmzipFiles("files", choice), LmzipArchive("archive", choice)):
+    settings = LmzipSettings(str(tiny_model_path))
+    for codec in (LmzipFiles("files", settings), LmzipArchive("archive", settings)):
         measure_codec(codec, data, progress=lambda done, total: seen.append((done, total)))
         assert seen[-1][0] == seen[-1][1]
 

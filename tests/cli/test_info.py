@@ -13,7 +13,6 @@ from support.cli_runner import make_picture, start, write_image
 import lmzip
 from lmzip.cli.app import LazyGroup, app
 from lmzip.cli.console import Report, fit_name, format_size, shorten
-from lmzip.cli.models import count_multiply_adds
 from lmzip.network.registry import load_model
 
 
@@ -71,7 +70,7 @@ def test_models_shows_what_a_model_says_of_itself(cli, monkeypatch, tiny_model_p
     assert result.out.splitlines()[:4] == [
         "tiny",
         "  orders       raster",
-        f"  cost         {count_multiply_adds(network)} multiply-adds a pixel",
+        f"  cost         {network.multiply_adds} multiply-adds a pixel",
         f"  fingerprint  {network.fingerprint()[:16]}",
     ]
     entry = json.loads(cli("models", "--json").out)["files"][0]

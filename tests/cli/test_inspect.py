@@ -12,7 +12,8 @@ from support.cli_runner import Cli, make_picture, write_image
 from support.networks import ANY_ORDER, compact_network, smooth_images, write_model
 
 import lmzip
-from lmzip.bit_costs import BitCosts, choose_top, colour_bits, measure_bits
+from lmzip.bit_costs import BitCosts, measure_bits
+from lmzip.cli.colours import choose_top, colour_bits
 from lmzip.cli.drawing import draw_bit_map, make_thumbnail, shrink_bits, trace_order
 from lmzip.cost import COST_BITS
 from lmzip.errors import InputError

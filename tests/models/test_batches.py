@@ -11,7 +11,8 @@ import torch
 from PIL import Image
 
 from lmzip.models.batches import Batches, ImageSource, MaskCache
-from lmzip.models.data_files import DataError, to_luma
+from lmzip.models.data_files import DataError
+from lmzip.models.data_tensors import to_luma
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
 from lmzip.order.orders import all_variants, parse_order
 

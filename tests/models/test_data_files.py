@@ -18,12 +18,11 @@ from PIL import Image
 from lmzip.models.data_files import (
     Bytes,
     DataError,
-    average_boxes,
-    load_binarized_mnist,
-    load_cifar10,
-    load_folder,
-    load_mnist,
+    read_binarized_mnist,
+    read_cifar10,
+    read_mnist,
 )
+from lmzip.models.data_tensors import average_boxes, load_data_set, load_folder
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def test_cifar10_layouts_hold_the_same_images(tmp_path: Path, cifar_pixels: Byte
         root = tmp_path / f"folder{number}"
         (root / name).parent.mkdir(parents=True)
         (root / name).write_bytes(data)
-        assert np.array_equal(load_cifar10([tmp_path, root], "test"), cifar_pixels)
+        assert np.array_equal(read_cifar10([tmp_path, root], "test"), cifar_pixels)
 
         archive = tmp_path / f"archive{number}" / "cifar10"
         archive.mkdir(parents=True)
@@ -69,20 +68,20 @@ def test_cifar10_layouts_hold_the_same_images(tmp_path: Path, cifar_pixels: Byte
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-        assert np.array_equal(load_cifar10([archive.parent], "test"), cifar_pixels)
+        assert np.array_equal(read_cifar10([archive.parent], "test"), cifar_pixels)
 
 
 def test_cifar10_training_set_is_five_batches(tmp_path: Path, cifar_pixels: Bytes) -> None:
     (tmp_path / "data_batch_1.bin").write_bytes(binary_batch(cifar_pixels))
     for number in range(2, 6):
         os.link(tmp_path / "data_batch_1.bin", tmp_path / f"data_batch_{number}.bin")
-    images = load_cifar10([tmp_path.parent], "train", tmp_path.name)
+    images = load_data_set("cifar10", [tmp_path.parent], "train", tmp_path.name)
     assert images.shape == (50_000, 3, 32, 32)
     assert images.dtype == torch.uint8
     assert np.array_equal(images[40_000:], cifar_pixels)
     (tmp_path / "data_batch_4.bin").unlink()
     with pytest.raises(DataError, match=r"data_batch_4\.bin: No such file.*fetch cifar-10"):
-        load_cifar10([tmp_path.parent], "train", tmp_path.name)
+        read_cifar10([tmp_path.parent], "train", tmp_path.name)
 
 
 def test_cifar10_pickle_cannot_run_code(tmp_path: Path) -> None:
@@ -92,7 +91,7 @@ def test_cifar10_pickle_cannot_run_code(tmp_path: Path) -> None:
 
     (tmp_path / "test_batch").write_bytes(pickle.dumps({b"data": Evil()}))
     with pytest.raises(DataError, match=r"damaged.*no use for posix\.mkdir"):
-        load_cifar10([tmp_path.parent], "test", tmp_path.name)
+        read_cifar10([tmp_path.parent], "test", tmp_path.name)
     assert not (tmp_path / "proof").exists()
 
 
@@ -101,31 +100,31 @@ def test_cifar10_pickle_cannot_run_code(tmp_path: Path) -> None:
 def test_damaged_cifar10_is_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
     (tmp_path / f"test_batch{suffix}").write_bytes(content)
     with pytest.raises(DataError, match=r"test_batch.* is damaged.*fetch cifar-10"):
-        load_cifar10([tmp_path.parent], "test", tmp_path.name)
+        read_cifar10([tmp_path.parent], "test", tmp_path.name)
 
 
 def test_damaged_cifar10_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "cifar-10-binary.tar.gz"
     path.write_bytes(b"not an archive")
     with pytest.raises(DataError, match="damaged archive"):
-        load_cifar10([tmp_path], "test")
+        read_cifar10([tmp_path], "test")
     with tarfile.open(path, "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("readme.html"))
     with pytest.raises(DataError, match="no test_batch in the archive"):
-        load_cifar10([tmp_path], "test")
+        read_cifar10([tmp_path], "test")
 
 
 def test_missing_data_sets_say_what_to_fetch(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cifar-10-batches-bin.*fetch cifar-10-binary\.tar\.gz"):
-        load_cifar10([tmp_path])
+        read_cifar10([tmp_path])
     with pytest.raises(DataError, match=r"fetch train-images-idx3-ubyte\.gz"):
-        load_mnist([tmp_path])
+        read_mnist([tmp_path])
     with pytest.raises(DataError, match=r"binarized_mnist\.npz.*keys train, valid, test"):
-        load_binarized_mnist([tmp_path])
+        read_binarized_mnist([tmp_path])
     with pytest.raises(DataError, match="no faces in"):
         load_folder([tmp_path], "faces")
     with pytest.raises(DataError, match="no split 'valid'"):
-        load_mnist([tmp_path], "valid")
+        read_mnist([tmp_path], "valid")
 
 
 @pytest.mark.parametrize("name", ["t10k-images-idx3-ubyte", "mnist/t10k-images.idx3-ubyte.gz"])
@@ -135,30 +134,30 @@ def test_mnist_idx(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    assert np.array_equal(load_mnist([tmp_path], "test"), pixels)
+    assert np.array_equal(read_mnist([tmp_path], "test"), pixels)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DataError, match="damaged idx file"):
-        load_mnist([tmp_path], "test")
+        read_mnist([tmp_path], "test")
 
 
 def test_labels_are_no_images(tmp_path: Path) -> None:
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(struct.pack(">4i", 0x801, 1, 1, 1) + b"\0")
     with pytest.raises(DataError, match="magic number 0x801"):
-        load_mnist([tmp_path])
+        read_mnist([tmp_path])
 
 
 def test_binarized_mnist(tmp_path: Path) -> None:
     bits = np.random.default_rng(0).integers(0, 2, (6, 784), np.uint8)
     path = tmp_path / "binarized_mnist.npz"
     np.savez(path, train=np.packbits(bits, 1), valid=np.packbits(bits[:2], 1))
-    assert np.array_equal(load_binarized_mnist([tmp_path])[:, 0], bits.reshape(6, 28, 28))
-    assert load_binarized_mnist([tmp_path], "valid").shape == (2, 1, 28, 28)
+    assert np.array_equal(read_binarized_mnist([tmp_path])[:, 0], bits.reshape(6, 28, 28))
+    assert read_binarized_mnist([tmp_path], "valid").shape == (2, 1, 28, 28)
     with pytest.raises(DataError, match=r"damaged file.*test"):
-        load_binarized_mnist([tmp_path], "test")
+        read_binarized_mnist([tmp_path], "test")
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(DataError, match="damaged file"):
-        load_binarized_mnist([tmp_path])
+        read_binarized_mnist([tmp_path])
 
 
 def test_folder_of_images(tmp_path: Path) -> None:
