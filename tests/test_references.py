@@ -60,7 +60,7 @@ def test_every_public_name_has_an_example() -> None:
     examples = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
     for name in lmzip.__all__:
         assert f"`{name}`" in text, f"docs/API.md does not mention {name}"
-        assert f"lmzip.{name}" in examples, f"docs/API.md has no example of {name}"
+        assert re.search(rf"lmzip\.{name}\b", examples), f"docs/API.md has no example of {name}"
 
 
 def test_sections_that_docstrings_cite_exist() -> None:
