@@ -1,4 +1,8 @@
-"""The parts depend on each other in one direction: cli -> lmzip.models -> lmzip."""
+"""Who may import whom (docs/ARCHITECTURE.md, "Rules").
+
+Parts depend on each other in one direction, cli -> lmzip.models -> lmzip, and so do the packages
+inside lmzip. For each rule, a test with a few made-up modules shows that breaking it is noticed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,53 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.import_graph import (
+    Graph,
+    find_paths,
+    find_private_names,
+    find_unpublished,
+    find_wrong_directions,
+    read_graph,
+)
+
+import lmzip
+import lmzip.formats
+import lmzip.whole_files
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"lmzip": "lmzip", "models": "lmzip.models", "cli": "lmzip.cli"}  # folder: package
+LEVELS = {  # each part of the codec uses those of lower levels
+    **dict.fromkeys(("errors", "progress", "cost", "whole_files"), 0),
+    **dict.fromkeys(("limits", "picture", "png_chunks", "order"), 1),
+    **dict.fromkeys(("options", "classical", "formats", "network"), 2),
+    "native": 3,
+    "stream": 4,
+    "parallel": 5,
+    "selection": 6,
+    "container": 7,
+    **dict.fromkeys(("api", "bit_costs", "pillow_plugin"), 8),
+    "models": 9,
+    "cli": 10,
+}
+DECODING = (
+    "lmzip.stream.decoder",
+    "lmzip.container.image_reader",
+    "lmzip.container.archive_reader",
+    "lmzip.container.info",
+)
+ENCODING = (
+    "lmzip.stream.encoder",
+    "lmzip.container.image_writer",
+    "lmzip.container.archive_writer",
+    "lmzip.selection",
+    "lmzip.options",
+)
+# What the codec offers to the command line, and to everyone else.
+PUBLISHED = {
+    "lmzip": lmzip.__all__,
+    "lmzip.formats": lmzip.formats.__all__,
+    "lmzip.whole_files": ("replace_file",),
+}
 
 
 def modules(folder: str) -> list[Path]:
@@ -141,3 +189,100 @@ def test_folders_are_mapped_below_one_package() -> None:
     assert set(setuptools["packages"]) == found  # none forgotten: it would not be installed
     expected = {package: folder for folder, package in FOLDERS.items() if folder != package}
     assert setuptools["package-dir"] == expected
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """The import graph of everything that is installed."""
+    texts = {}
+    for folder, package in FOLDERS.items():
+        for path in modules(folder):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            inside = parts[:-1] if parts[-1] == "__init__" else parts
+            texts[".".join((package, *inside))] = path.read_text(encoding="utf-8")
+    return read_graph(texts)
+
+
+def test_packages_depend_in_one_direction(graph: Graph) -> None:
+    assert find_wrong_directions(graph, "lmzip", LEVELS) == []
+
+
+def test_a_wrong_direction_is_noticed() -> None:
+    texts = {
+        "p.order.orders": "",
+        "p.network.engine": "from p.order.orders import Order\nfrom p.network import tables",
+        "p.network.tables": "def later():\n    from p.stream import coder",
+        "p.stream.coder": "import p.novelty",
+        "p.novelty": "",
+    }
+    levels = {"order": 0, "network": 1, "stream": 2}
+    assert find_wrong_directions(read_graph(texts), "p", levels) == [
+        "novelty has no level",
+        "p.network.tables imports p.stream.coder",
+    ]
+
+
+def test_decoding_knows_nothing_of_encoding(graph: Graph) -> None:
+    found = find_paths(graph, DECODING, ENCODING)
+    # Jobs of both kinds still share a module.
+    assert [path for path in found if "lmzip.parallel.jobs" not in path] == []
+
+
+def test_a_roundabout_import_is_noticed() -> None:
+    texts = {
+        "p": "",
+        "p.reader": "if TYPE_CHECKING:\n    import p.writer\nfrom p.tools.sums import add",
+        "p.tools": "from p.table import SIZE",  # a package is imported with its modules
+        "p.tools.sums": "",
+        "p.table": "from p.writer import SIZE",
+        "p.writer": "import p.reader",
+    }
+    found = find_paths(read_graph(texts), ["p.reader"], ["p.writer"])
+    assert found == ["p.reader -> p.tools -> p.table -> p.writer"]
+    texts["p.table"] = "SIZE = 3"
+    assert find_paths(read_graph(texts), ["p.reader"], ["p.writer"]) == []
+
+
+def test_reading_a_model_loads_no_coder(graph: Graph) -> None:
+    assert find_paths(graph, ["lmzip.network.registry"], ["lmzip.stream.ans"]) == []
+    program = "import json, sys, lmzip; lmzip.load_model; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(run_python(program))
+    assert "lmzip.network.registry" in loaded
+    assert not [name for name in loaded if belongs_to(name, "constriction")]
+
+
+def test_private_names_stay_in_their_modules(graph: Graph) -> None:
+    assert find_private_names(graph) == []
+
+
+def test_a_private_name_abroad_is_noticed() -> None:
+    texts = {
+        "p.one": "_hidden = 1",
+        "p.two": "from p.one import _hidden\nimport numpy as np\nnp._own\nself._mine",
+        "p.three": "from p import one\ndef f():\n    return one._hidden",
+        "p.four": "import p.one\np.one._hidden = 2\np.one.__doc__",
+    }
+    assert find_private_names(read_graph(texts)) == [
+        "p.four uses p.one._hidden",
+        "p.three uses p.one._hidden",
+        "p.two uses p.one._hidden",
+    ]
+
+
+def test_the_cli_uses_what_is_published(graph: Graph) -> None:
+    free = ("lmzip.cli", "lmzip.models")
+    assert find_unpublished(graph, "lmzip.cli", PUBLISHED, free) == []
+
+
+def test_an_unpublished_name_is_noticed() -> None:
+    texts = {
+        "p": "",
+        "p.inner": "",
+        "p.cli.info": "from p import read, secret\nfrom p.inner import parse\nimport p.cli.other",
+        "p.cli.other": "from p import inner",
+    }
+    assert find_unpublished(read_graph(texts), "p.cli", {"p": ["read"]}, ["p.cli"]) == [
+        "p.cli.info imports p.inner.parse",
+        "p.cli.info imports p.secret",
+        "p.cli.other imports p.inner",
+    ]
