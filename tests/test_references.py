@@ -52,7 +52,8 @@ def test_every_package_is_described() -> None:
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
     packages = {path.parent for path in (ROOT / "lmzip").glob("*/__init__.py")}
     for package in packages:
-        assert f"**`lmzip/{package.name}/`**" in text
+        heading = f"**`lmzip/{package.name}/`**"
+        assert heading in text, f"docs/ARCHITECTURE.md lacks a paragraph that starts with {heading}"
 
 
 def test_every_public_name_has_an_example() -> None:
