@@ -31,11 +31,13 @@ if TYPE_CHECKING:
         FingerprintError,
         FormatError,
         InputError,
+        LimitError,
         LmzipError,
         ModelError,
         OrderError,
         VersionError,
     )
+    from lmzip.limits import Limits
     from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
     from lmzip.options import EFFORTS, Options
     from lmzip.order.orders import Order, parse_order
@@ -57,6 +59,8 @@ __all__ = [
     "FormatError",
     "Info",
     "InputError",
+    "LimitError",
+    "Limits",
     "LmzipError",
     "Mode",
     "Model",
@@ -95,6 +99,7 @@ _MODULES = {
     "api": ("compress", "compress_batch", "decompress", "decompress_region", "open_archive"),
     "bit_costs": ("BitCosts", "measure_bits"),
     "container.archive_reader": ("Archive",),
+    "limits": ("Limits",),
     "container.archive_writer": ("pack_archive",),
     "container.image_reader": ("Region", "decompress_picture", "read_model_and_order"),
     "container.image_writer": ("choose_model_and_order", "compress_picture"),

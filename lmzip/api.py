@@ -13,6 +13,7 @@ from lmzip.container.archive_writer import pack_archive
 from lmzip.container.image_reader import Region, decompress_picture
 from lmzip.container.image_writer import compress_picture
 from lmzip.errors import InputError
+from lmzip.limits import Limits
 from lmzip.options import AUTO, ImageOrder, Options
 from lmzip.picture import Picture, Samples, mode_of
 from lmzip.progress import Progress
@@ -41,10 +42,19 @@ def compress(
 
 
 def decompress(
-    data: bytes, *, layout: str = "HWC", model: str | Path | None = None, threads: int = 0
+    data: bytes,
+    *,
+    layout: str = "HWC",
+    model: str | Path | None = None,
+    threads: int = 0,
+    limits: Limits | None = None,
 ) -> Samples:
-    """Restore the pixels of an .lmz file; `model` is the file of a model that is not released."""
-    picture = decompress_picture(bytes(data), model=model, threads=threads)
+    """Restore the pixels of an .lmz file; `model` is the file of a model that is not released.
+
+    Raises LimitError if that would take more than the limits allow: those that are given, or else
+    those of the environment.
+    """
+    picture = decompress_picture(bytes(data), model=model, threads=threads, limits=limits)
     return _from_samples(picture.samples, layout)
 
 
@@ -58,10 +68,13 @@ def decompress_region(
     layout: str = "HWC",
     model: str | Path | None = None,
     threads: int = 0,
+    limits: Limits | None = None,
 ) -> Samples:
     """Restore a rectangle of an .lmz file, decoding no more tiles than it touches."""
     region = Region(top, left, height, width)
-    picture = decompress_picture(bytes(data), region=region, model=model, threads=threads)
+    picture = decompress_picture(
+        bytes(data), region=region, model=model, threads=threads, limits=limits
+    )
     return _from_samples(picture.samples, layout)
 
 
@@ -88,10 +101,14 @@ def compress_batch(
 
 
 def open_archive(
-    source: str | Path | bytes, *, model: str | Path | None = None, threads: int = 0
+    source: str | Path | bytes,
+    *,
+    model: str | Path | None = None,
+    threads: int = 0,
+    limits: Limits | None = None,
 ) -> Archive:
     """Open an archive given by its path or its bytes; `len()`, indices and slices work."""
-    return Archive(source, model=model, threads=threads)
+    return Archive(source, model=model, threads=threads, limits=limits)
 
 
 def _each(images: Any) -> Iterable[Any]:

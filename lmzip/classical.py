@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import DamagedError, FormatError
+from lmzip.limits import SAMPLE_BYTE, WEBP_PIXEL, inflate
 from lmzip.picture import Mode, Samples
 from lmzip.png_chunks import join_png, split_png
 
@@ -57,6 +58,12 @@ def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[i
     if mode.name in _PNG_MODES and (thorough or not webp):
         candidates.append((PNG, _encode_png(samples, mode, thorough)))
     return min(candidates, key=lambda candidate: len(candidate[1]))
+
+
+def estimate_memory(method: int, mode: Mode, height: int, width: int) -> int:
+    """Return the bytes of memory that `decode_classical` may take, its result included."""
+    by_pixel = WEBP_PIXEL if method == WEBP else 0
+    return height * (width * by_pixel + _row_bytes(mode, width, 8) * SAMPLE_BYTE)
 
 
 def decode_classical(method: int, data: bytes, mode: Mode, height: int, width: int) -> Samples:
@@ -105,21 +112,22 @@ def _decode_deflate(data: bytes, mode: Mode, height: int, width: int) -> Samples
     if not data or data[0] not in _PREDICTOR_AXES:
         raise FormatError(f"unknown predictor {data[:1].hex() or 'none'}")
     expected = height * _row_bytes(mode, width)
-    values = _from_planes(_inflate(data[1:], expected), mode, height, width)
+    values = _from_planes(_inflate_all(data[1:], expected), mode, height, width)
     for axis in _PREDICTOR_AXES[data[0]]:
         values = np.cumsum(values, axis=axis, dtype=values.dtype)
     return values.astype(mode.dtype)
 
 
-def _row_bytes(mode: Mode, width: int) -> int:
-    return -(-width * mode.channels * mode.bits // 8)
+def _row_bytes(mode: Mode, width: int, least_bits: int = 1) -> int:
+    return -(-width * mode.channels * max(mode.bits, least_bits) // 8)
 
 
-def _inflate(data: bytes, expected: int) -> bytes:
-    """Inflate no more than the picture needs, so that a damaged file cannot fill the memory."""
-    inflated = zlib.decompressobj().decompress(data, expected + 1)
+def _inflate_all(data: bytes, expected: int) -> bytes:
+    """Inflate as much as the picture needs, no more and no less."""
+    inflated = inflate(data, expected)
     if len(inflated) != expected:
-        raise DamagedError(f"the deflated data holds {len(inflated)} bytes, not {expected}")
+        more = "more than " if len(inflated) > expected else f"{len(inflated)} bytes, not "
+        raise DamagedError(f"the deflated data holds {more}{expected}")
     return inflated
 
 
@@ -154,7 +162,7 @@ def _encode_png(samples: Samples, mode: Mode, thorough: bool) -> bytes:
 def _decode_png(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     if mode.name not in _PNG_MODES:
         raise FormatError(f"mode {mode.name} cannot be stored as PNG")
-    _inflate(data, height * (1 + _row_bytes(mode, width)))  # Pillow would make up missing rows
+    _inflate_all(data, height * (1 + _row_bytes(mode, width)))  # Pillow would make up missing rows
     _, depth, colour = _PNG_MODES[mode.name]
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", data), (b"IEND", b"")]

@@ -6,6 +6,7 @@
     +-- FormatError       the file is not what FORMAT.md describes
     |   +-- DamagedError  a checksum does not match, or the end is missing
     |   +-- VersionError  a format version that this release does not know
+    +-- LimitError        more than the limits allow; the file may be good (`lmzip.limits`)
     +-- ModelError        a model file that is missing, invalid or not exact
         +-- FingerprintError   not the model that the file names
 
@@ -35,6 +36,10 @@ class DamagedError(FormatError):
 
 class VersionError(FormatError):
     """The file has a format version that this release does not know."""
+
+
+class LimitError(LmzipError):
+    """Reading on would take more pixels, images, bytes or time than the limits allow."""
 
 
 class ModelError(LmzipError):

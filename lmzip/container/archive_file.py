@@ -15,22 +15,25 @@ from lmzip.container.binary import Reader, Writer
 from lmzip.container.shared_fields import (
     ARCHIVE,
     ModelReference,
-    check_size,
     read_metadata,
     read_model,
     read_order,
     read_prelude,
+    read_size,
     write_metadata,
     write_model,
     write_order,
     write_prelude,
 )
+from lmzip.container.tiles import MAX_TILE_PIXELS
 from lmzip.errors import DamagedError, FormatError
+from lmzip.limits import Limits, inflate, resolve_limits
 from lmzip.order.orders import Order
 from lmzip.picture import MODE_NUMBERS, Mode
 
 END_MAGIC = b"LMZ\x1a"
 FOOTER_BYTES = 16  # index offset (8), CRC-32 of the index (4), end magic (4)
+PRELUDE_BYTES = 6  # magic, version, kind
 _BATCH, _FILE = 0, 1
 
 
@@ -98,9 +101,10 @@ def finish_archive(writer: Writer, index: Index) -> bytes:
     return bytes(writer.data)
 
 
-def read_index(data: memoryview) -> Index:
-    """Read the index of an archive; raises FormatError or DamagedError."""
-    if read_prelude(Reader(data)) != ARCHIVE:
+def read_index(data: memoryview, limits: Limits | None = None) -> Index:
+    """Read the index of an archive; raises FormatError, DamagedError or LimitError."""
+    limits = resolve_limits(limits)
+    if read_prelude(Reader(data, limits=limits)) != ARCHIVE:
         raise FormatError("this is a single image, not an archive")
     footer = data[-FOOTER_BYTES:]
     if len(data) < FOOTER_BYTES + 6 or bytes(footer[12:]) != END_MAGIC:
@@ -110,9 +114,14 @@ def read_index(data: memoryview) -> Index:
     if zlib.crc32(packed) != int.from_bytes(footer[8:12], "little"):
         raise DamagedError("checksum mismatch in the index (file is damaged)")
     try:
-        return _unpack_index(zlib.decompress(packed))
+        unpacked = inflate(packed, limits.metadata)
     except zlib.error as error:
         raise DamagedError(f"the index cannot be inflated ({error})") from error
+    limits.check_metadata(len(unpacked))
+    index = _unpack_index(Reader(unpacked, limits=limits))
+    if (end := PRELUDE_BYTES + sum(chunk.size for chunk in index.chunks)) != offset:
+        raise DamagedError(f"the chunks end at byte {end}, the index starts at {offset}")
+    return index
 
 
 def read_chunk(data: memoryview, chunk: ArchiveChunk) -> memoryview:
@@ -143,13 +152,14 @@ def _pack_index(index: Index) -> bytes:
     return bytes(writer.data)
 
 
-def _unpack_index(data: bytes) -> Index:
-    reader = Reader(data)
-    models = [read_model(reader) for _ in range(reader.varint())]
-    chunks, offset = [], 6
-    for _ in range(reader.varint()):
+def _unpack_index(reader: Reader) -> Index:
+    models = [read_model(reader) for _ in range(_read_count(reader))]
+    chunks, offset, count = [], PRELUDE_BYTES, 0
+    for _ in range(_read_count(reader)):
         chunks.append(_unpack_chunk(reader, offset, models))
         offset += chunks[-1].size
+        count += len(chunks[-1].images)
+        reader.limits.check_images(count)
     images = sorted(number for chunk in chunks for number in chunk.images)
     if images != list(range(len(images))):
         raise DamagedError("the index does not list every image once")
@@ -160,10 +170,24 @@ def _unpack_index(data: bytes) -> Index:
         except UnicodeDecodeError as error:
             raise DamagedError("a name in the index is not UTF-8") from error
     metadata = {}
-    for _ in range(reader.varint()):
+    size = 0  # of all blocks together, which are deflated once more
+    for _ in range(_read_count(reader)):
         number = reader.varint()
+        if number >= count or number in metadata:
+            raise DamagedError(f"metadata of image {number}, and there are {count} images")
         metadata[number] = read_metadata(reader)
+        size += sum(map(len, metadata[number].values()))
+        reader.limits.check_metadata(size)
+    if reader.position != len(reader.data):
+        raise DamagedError(f"{len(reader.data) - reader.position} bytes follow the index")
     return Index(tuple(chunks), names, metadata)
+
+
+def _read_count(reader: Reader) -> int:
+    """Read how many things of an index follow: no more than an archive may have images."""
+    count = reader.varint()
+    reader.limits.check_images(count)
+    return count
 
 
 def _pack_chunk(writer: Writer, chunk: ArchiveChunk, models: list[ModelReference]) -> None:
@@ -192,16 +216,20 @@ def _unpack_chunk(reader: Reader, offset: int, models: list[ModelReference]) -> 
         raise FormatError(f"unknown kind of chunk {kind}")
     checksum = int.from_bytes(reader.raw(4), "little")
     images, previous = [], -1
-    for _ in range(reader.varint()):
+    for _ in range(_read_count(reader)):
         previous += reader.varint() + 1
         images.append(previous)
+    if not images or (kind == _FILE and len(images) > 1):
+        raise DamagedError(f"a chunk of {len(images)} images at byte {offset}")
     if kind == _FILE:
         return ArchiveChunk(offset, size, checksum, tuple(images), None)
-    mode, height, width, model = reader.byte(), reader.varint(), reader.varint(), reader.varint()
+    mode, (height, width), model = reader.byte(), read_size(reader), reader.varint()
     if mode not in MODE_NUMBERS or not MODE_NUMBERS[mode].groups or model >= len(models):
         raise FormatError(f"unknown image mode {mode} or model {model} in the index")
-    check_size(height, width)
-    order, cost = read_order(reader), reader.varint()
+    if height * width > MAX_TILE_PIXELS:
+        raise FormatError(f"a batch of images of {width}x{height} pixels")
+    reader.limits.check_pixels(height, width, len(images))
+    order, cost = read_order(reader, height * width), reader.varint()
     checksum_of_pixels = int.from_bytes(reader.raw(4), "little")
     batch = Batch(MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels)
     return ArchiveChunk(offset, size, checksum, tuple(images), batch)

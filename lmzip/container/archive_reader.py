@@ -17,6 +17,7 @@ from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import read_image_header
 from lmzip.container.image_reader import decompress_picture
 from lmzip.errors import DamagedError
+from lmzip.limits import NETWORK_PIXEL, Limits, resolve_limits
 from lmzip.network.registry import find_model
 from lmzip.parallel.jobs import JOB_PIXELS, DecodeJob
 from lmzip.parallel.workers import run_jobs
@@ -33,9 +34,15 @@ class Archive(Sequence[Samples]):
     """
 
     def __init__(
-        self, source: str | Path | bytes, *, model: str | Path | None = None, threads: int = 0
+        self,
+        source: str | Path | bytes,
+        *,
+        model: str | Path | None = None,
+        threads: int = 0,
+        limits: Limits | None = None,
     ) -> None:
         self._model, self._threads = model, threads
+        self._limits = resolve_limits(limits)
         self._map: mmap.mmap | None = None
         if isinstance(source, bytes):
             self._data = memoryview(source)
@@ -47,7 +54,7 @@ class Archive(Sequence[Samples]):
                     raise DamagedError(f"{source}: the file is empty") from error
             self._data = memoryview(self._map)
         try:
-            self._index: Index = read_index(self._data)
+            self._index: Index = read_index(self._data, self._limits)
         except BaseException:
             self.close()
             raise
@@ -128,7 +135,7 @@ class Archive(Sequence[Samples]):
         """Check a chunk's checksum, and return how many samples its images have."""
         data, batch = read_chunk(self._data, chunk), chunk.batch
         if batch is None:
-            return read_image_header(Reader(data)).samples * len(chunk.images)
+            return read_image_header(Reader(data, limits=self._limits)).samples
         return len(chunk.images) * batch.height * batch.width * batch.mode.channels
 
     def _decode_chunks(self, chunks: list[ArchiveChunk]) -> dict[int, list[Picture]]:
@@ -138,7 +145,9 @@ class Archive(Sequence[Samples]):
         for chunk in chunks:
             if chunk.batch is None:
                 data = bytes(read_chunk(self._data, chunk))
-                picture = decompress_picture(data, model=self._model, threads=self._threads)
+                picture = decompress_picture(
+                    data, model=self._model, threads=self._threads, limits=self._limits
+                )
                 decoded[chunk.offset] = [picture] * len(chunk.images)
         for together in _share_jobs([chunk for chunk in chunks if chunk.batch]):
             for group, job in enumerate(self._make_jobs(together)):
@@ -163,6 +172,10 @@ class Archive(Sequence[Samples]):
         """Return one job for each group of channels, for chunks that are coded alike."""
         batch = chunks[0].batch
         assert batch is not None
+        for chunk in chunks:
+            pixels = batch.height * batch.width * len(chunk.images)
+            self._limits.check_density(pixels * batch.mode.channels, chunk.size)
+            self._limits.check_memory(pixels * NETWORK_PIXEL)
         model = find_model(batch.model.name, batch.model.fingerprint, self._model)
         readers = [Reader(read_chunk(self._data, chunk)) for chunk in chunks]
         sizes = tuple(len(chunk.images) for chunk in chunks)
@@ -171,6 +184,9 @@ class Archive(Sequence[Samples]):
             streams = tuple(bytes(reader.block()) for reader in readers)
             shape = batch.height, batch.width, len(channels)
             jobs.append(DecodeJob(model.path, "numpy", batch.order, shape, streams, sizes))
+        for chunk, reader in zip(chunks, readers, strict=True):
+            if reader.position != chunk.size:
+                raise DamagedError(f"the batch at byte {chunk.offset} is {chunk.size} bytes long")
         return jobs
 
     def close(self) -> None:

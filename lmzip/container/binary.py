@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 
 from lmzip.errors import DamagedError
+from lmzip.limits import Limits, inflate, resolve_limits
 
 MAX_VARINT_BYTES = 9  # 63 bits
 
@@ -42,11 +43,17 @@ class Writer:
 
 
 class Reader:
-    """Reads bytes in sequence; raises DamagedError where they end too early."""
+    """Reads bytes in sequence; raises DamagedError where they end too early.
 
-    def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
+    `limits` bound what the parts of a file may ask for.
+    """
+
+    def __init__(
+        self, data: bytes | memoryview, position: int = 0, *, limits: Limits | None = None
+    ) -> None:
         self.data = memoryview(data)
         self.position = position
+        self.limits = resolve_limits(limits)
 
     def byte(self) -> int:
         return self.raw(1)[0]
@@ -71,6 +78,14 @@ class Reader:
     def block(self) -> memoryview:
         """Read a varint length and the bytes."""
         return self.raw(self.varint())
+
+    def deflated(self, most: int, what: str) -> bytes:
+        """Read a block and inflate it unless it is empty, to no more than `most` + 1 bytes."""
+        packed = self.block()
+        try:
+            return inflate(packed, most) if packed else b""
+        except zlib.error as error:
+            raise DamagedError(f"{what} cannot be inflated ({error})") from error
 
     def checksum(self, start: int, what: str) -> None:
         """Compare the CRC-32 of everything since `start` with the one that follows."""

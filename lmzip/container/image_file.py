@@ -13,21 +13,22 @@ from lmzip.container.binary import Reader, Writer
 from lmzip.container.shared_fields import (
     IMAGE,
     ModelReference,
-    check_size,
     read_metadata,
     read_model,
     read_order,
     read_prelude,
+    read_size,
     write_metadata,
     write_model,
     write_order,
     write_prelude,
 )
 from lmzip.container.tiles import MAX_TILE_PIXELS
-from lmzip.errors import FormatError
+from lmzip.errors import DamagedError, FormatError
 from lmzip.order.orders import Order
 from lmzip.picture import MODE_NUMBERS, Mode
 
+MIN_CHUNK_BYTES = 6  # method, length, checksum
 _JOINED = 1  # header flag: all channels in one classical chunk, no network
 
 
@@ -92,7 +93,7 @@ def read_image_header(reader: Reader) -> ImageHeader:
         raise FormatError("this is an archive of several images, not an image")
     header = reader.block()
     reader.checksum(start, "the header")
-    return _unpack_header(header)
+    return _unpack_header(Reader(header, limits=reader.limits))
 
 
 def read_chunks(
@@ -100,6 +101,8 @@ def read_chunks(
 ) -> list[Chunk]:
     """Read all chunks; check the checksums of those that are needed, of all unless told."""
     count = header.grid[0] * header.grid[1] * len(header.groups)
+    if count * MIN_CHUNK_BYTES > len(reader.data) - reader.position:
+        raise DamagedError(f"{count} chunks cannot be in {len(reader.data)} bytes")
     chunks = []
     for number in range(count):
         start = reader.position
@@ -137,14 +140,12 @@ def _pack_header(header: ImageHeader) -> bytes:
     return bytes(writer.data)
 
 
-def _unpack_header(data: memoryview) -> ImageHeader:
-    reader = Reader(data)
+def _unpack_header(reader: Reader) -> ImageHeader:
     number = reader.byte()
     if number not in MODE_NUMBERS:
         raise FormatError(f"unknown image mode {number}")
     mode = MODE_NUMBERS[number]
-    height, width, flags = reader.varint(), reader.varint(), reader.byte()
-    check_size(height, width)
+    (height, width), flags = read_size(reader), reader.byte()
     if flags not in (0, _JOINED):
         raise FormatError(f"unknown flags {flags} in the header")
     grid, coding = (1, 1), None
@@ -154,9 +155,13 @@ def _unpack_header(data: memoryview) -> ImageHeader:
         grid = reader.varint(), reader.varint()
         if not (0 < grid[0] <= height and 0 < grid[1] <= width):
             raise FormatError(f"a grid of {grid[0]}x{grid[1]} tiles for {height}x{width} pixels")
-        if -(-height // grid[0]) * -(-width // grid[1]) > MAX_TILE_PIXELS:
+        tile_pixels = -(-height // grid[0]) * -(-width // grid[1])
+        if tile_pixels > MAX_TILE_PIXELS:
             raise FormatError(
                 f"tiles of {height}x{width} / {grid[0]}x{grid[1]} pixels are too large"
             )
-        coding = Coding(read_model(reader), read_order(reader), reader.varint())
+        model, order = read_model(reader), read_order(reader, tile_pixels)
+        if order.permutation is not None and grid != (1, 1):
+            raise FormatError(f"a custom order for {grid[0]}x{grid[1]} tiles")
+        coding = Coding(model, order, reader.varint())
     return ImageHeader(mode, height, width, grid, coding, read_metadata(reader))

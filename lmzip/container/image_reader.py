@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from lmzip.classical import NETWORK, decode_classical
+from lmzip.classical import NETWORK, decode_classical, estimate_memory
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
@@ -18,11 +19,12 @@ from lmzip.container.image_file import (
     read_pixel_checksum,
 )
 from lmzip.container.tiles import Tile, find_tile
-from lmzip.errors import DamagedError, FormatError, InputError
+from lmzip.errors import DamagedError, InputError
+from lmzip.limits import NETWORK_PIXEL, Limits
 from lmzip.network.registry import Choice, find_model
 from lmzip.parallel.jobs import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
-from lmzip.picture import PLANE_MODES, Picture, Samples
+from lmzip.picture import PLANE_MODES, Mode, Picture, Samples
 from lmzip.progress import Progress
 
 # Tiles that are decoded in step: the more pixels a step has, the less time is lost around its
@@ -86,13 +88,14 @@ def decompress_picture(
     threads: int = 0,
     backend: str = "numpy",
     progress: Progress | None = None,
+    limits: Limits | None = None,
 ) -> Picture:
     """Return the picture of an image file, or a region of it.
 
     The checksum of the pixels is compared when all of them are decoded; for a region, those of its
-    chunks are.
+    chunks are. Raises LimitError before it takes memory or time beyond the limits.
     """
-    reader = Reader(data)
+    reader = Reader(data, limits=limits)
     header = read_image_header(reader)
     wanted = region or Region(0, 0, header.height, header.width)
     wanted.check_within(header.height, header.width)
@@ -101,10 +104,8 @@ def decompress_picture(
     places = [_place(header, number) for number in range(len(chunks))]
     pieces = [_Piece(c, p) for c, p in zip(chunks, places, strict=True) if p.overlaps(wanted)]
     shape = wanted.height, wanted.width, header.mode.channels
-    try:
-        samples: Samples = np.empty(shape, header.mode.dtype)
-    except (MemoryError, ValueError) as error:
-        raise FormatError(f"{shape[0]}x{shape[1]} pixels do not fit into memory") from error
+    threads = _check_pieces(header, pieces, wanted, threads, reader.limits)
+    samples: Samples = np.empty(shape, header.mode.dtype)
     for piece, values in _decode_pieces(header, pieces, model, threads, backend, progress):
         _paste(samples, piece.place, values, wanted)
     if region is None and checksum_of_samples(samples) != checksum:
@@ -121,6 +122,31 @@ def read_model_and_order(data: bytes, *, model: str | Path | None = None) -> Cho
     if coding is None:
         return None
     return Choice(find_model(coding.model.name, coding.model.fingerprint, model), coding.order)
+
+
+def _check_pieces(
+    header: ImageHeader, pieces: list[_Piece], wanted: Region, threads: int, limits: Limits
+) -> int:
+    """Raise LimitError if decoding could take too much; return how many threads there is room for.
+
+    A network's empty stream is black and takes no time; others must not promise too many samples.
+    """
+    whole = 2 * wanted.height * wanted.width * header.mode.channels
+    whole *= np.dtype(header.mode.dtype).itemsize
+    streams = [p for p in pieces if p.chunk.method == NETWORK and p.chunk.data]
+    samples = sum(math.prod(piece.place.shape) for piece in streams)
+    limits.check_density(samples, sum(len(piece.chunk.data) for piece in streams))
+    largest = 0
+    for piece in pieces:
+        height, width, _ = piece.place.shape
+        if piece.chunk.method == NETWORK:
+            largest = max(largest, NETWORK_PIXEL * height * width if piece.chunk.data else 0)
+        else:
+            mode = _mode_of(header, piece)
+            classical = estimate_memory(piece.chunk.method, mode, height, width)
+            limits.check_memory(whole + classical)
+    limits.check_memory(whole + largest)
+    return min(count_threads(threads), max(1, (limits.memory - whole) // max(1, largest)))
 
 
 def _place(header: ImageHeader, number: int) -> _Place:
@@ -142,7 +168,7 @@ def _decode_pieces(
     decoded = []
     for piece in pieces:
         if piece.chunk.method != NETWORK:
-            mode = PLANE_MODES[len(piece.place.channels)] if header.coding else header.mode
+            mode = _mode_of(header, piece)
             height, width, _ = piece.place.shape
             values = decode_classical(piece.chunk.method, piece.chunk.data, mode, height, width)
             decoded.append((piece, values))
@@ -161,6 +187,11 @@ def _decode_pieces(
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
         decoded += zip(team, images, strict=True)
     return decoded
+
+
+def _mode_of(header: ImageHeader, piece: _Piece) -> Mode:
+    """Return as what a piece is stored if no network codes it."""
+    return PLANE_MODES[len(piece.place.channels)] if header.coding else header.mode
 
 
 def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:

@@ -13,6 +13,7 @@ from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_chunks, read_image_header, read_pixel_checksum
 from lmzip.container.shared_fields import ARCHIVE, ModelReference, read_prelude
 from lmzip.cost import cost_of_bytes, to_bits
+from lmzip.limits import Limits, resolve_limits
 
 _T = TypeVar("_T")
 
@@ -65,16 +66,17 @@ def is_archive(data: bytes) -> bool:
     return read_prelude(Reader(data)) == ARCHIVE
 
 
-def read_info(source: bytes | str | Path) -> Info:
+def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> Info:
     """Describe a file given by its bytes or its path."""
     data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())
-    kind = read_prelude(Reader(data))
+    limits = resolve_limits(limits)
+    kind = read_prelude(Reader(data, limits=limits))
     if kind == ARCHIVE:
-        index = read_index(data)
-        parts = _describe_chunks(data, index)
+        index = read_index(data, limits)
+        parts = _describe_chunks(data, index, limits)
         tiles, metadata = (1, 1), _count_metadata(index)
     else:
-        part, tiles, metadata = _describe_image(data)
+        part, tiles, metadata = _describe_image(data, limits)
         parts = [part]
     samples, cost = sum(part.samples for part in parts), _total_cost(parts)
     model = _common([part.model for part in parts if part.model])
@@ -98,8 +100,10 @@ def read_info(source: bytes | str | Path) -> Info:
     )
 
 
-def _describe_image(data: memoryview) -> tuple[_Part, tuple[int, int], dict[str, int]]:
-    reader = Reader(data)
+def _describe_image(
+    data: memoryview, limits: Limits
+) -> tuple[_Part, tuple[int, int], dict[str, int]]:
+    reader = Reader(data, limits=limits)
     header = read_image_header(reader)
     methods = {METHOD_NAMES.get(chunk.method, "unknown") for chunk in read_chunks(reader, header)}
     read_pixel_checksum(reader)
@@ -119,12 +123,12 @@ def _describe_image(data: memoryview) -> tuple[_Part, tuple[int, int], dict[str,
     return part, header.grid, {tag: len(block) for tag, block in header.metadata.items()}
 
 
-def _describe_chunks(data: memoryview, index: Index) -> list[_Part]:
+def _describe_chunks(data: memoryview, index: Index, limits: Limits) -> list[_Part]:
     parts = []
     for chunk in index.chunks:
         batch, count = chunk.batch, len(chunk.images)
         if batch is None:
-            parts.append(_describe_image(read_chunk(data, chunk))[0])
+            parts.append(_describe_image(read_chunk(data, chunk), limits)[0])
             continue
         parts.append(
             _Part(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lmzip.container.binary import Reader, Writer
-from lmzip.errors import DamagedError, FormatError, VersionError
+from lmzip.errors import DamagedError, FormatError, OrderError, VersionError
 from lmzip.network.registry import Model
 from lmzip.order.orders import CUSTOM, Order, parse_order
 from lmzip.picture import MAX_SIDE
@@ -18,6 +18,8 @@ MAGIC = b"\x89LMZ"
 VERSION = 1
 IMAGE, ARCHIVE = 1, 2
 FINGERPRINT_BYTES = 8  # how much of a model's fingerprint a file carries
+MAX_BLOCKS = 256  # of metadata, for one image
+_BYTES_OF_ENTRY = 120  # of memory, for each pixel of a custom order while it is read
 _FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
 _FAMILIES = {number: family for family, number in _FAMILY_NUMBERS.items()}
 
@@ -54,10 +56,13 @@ def read_prelude(reader: Reader) -> int:
     return kind
 
 
-def check_size(height: int, width: int) -> None:
-    """Raise FormatError unless an image can have such sides."""
+def read_size(reader: Reader) -> tuple[int, int]:
+    """Read height and width; raises FormatError unless an image can have such sides."""
+    height, width = reader.varint(), reader.varint()
     if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
-        raise FormatError(f"an image of {height}x{width} pixels")
+        raise FormatError(f"an image of {width}x{height} pixels")
+    reader.limits.check_pixels(height, width)
+    return height, width
 
 
 def write_model(writer: Writer, model: ModelReference) -> None:
@@ -82,16 +87,20 @@ def write_order(writer: Writer, order: Order) -> None:
         writer.block(zlib.compress(entries.astype("<i4").tobytes(), 9))
 
 
-def read_order(reader: Reader) -> Order:
+def read_order(reader: Reader, pixels: int) -> Order:
+    """Read an order for images, or tiles, of so many pixels."""
     number, variant = reader.byte(), reader.byte()
     if number not in _FAMILIES or variant > 7:
         raise FormatError(f"unknown order {number}, variant {variant}")
     if _FAMILIES[number] != CUSTOM:
         return Order(_FAMILIES[number], variant)
+    reader.limits.check_memory(pixels * _BYTES_OF_ENTRY)
+    data = reader.deflated(4 * pixels, "the stored order")
+    if variant or len(data) != 4 * pixels:
+        raise DamagedError(f"the stored order does not fit an image of {pixels} pixels")
     try:
-        entries = np.frombuffer(zlib.decompress(reader.block()), "<i4")
-        return parse_order(np.cumsum(entries))
-    except (zlib.error, ValueError) as error:
+        return parse_order(np.cumsum(np.frombuffer(data, "<i4")))
+    except OrderError as error:
         raise DamagedError(f"the stored order is damaged ({error})") from error
 
 
@@ -105,15 +114,15 @@ def write_metadata(writer: Writer, metadata: Mapping[str, bytes], level: int = 9
 
 
 def read_metadata(reader: Reader) -> dict[str, bytes]:
-    packed = reader.block()
-    if not len(packed):
-        return {}
-    try:
-        blocks = Reader(zlib.decompress(packed))
-        metadata = {}
-        while blocks.position < len(blocks.data):
+    data = reader.deflated(reader.limits.metadata, "the metadata")
+    reader.limits.check_metadata(len(data))
+    blocks, metadata = Reader(data, limits=reader.limits), {}
+    while blocks.position < len(blocks.data):
+        if len(metadata) == MAX_BLOCKS:
+            raise FormatError(f"more than {MAX_BLOCKS} blocks of metadata")
+        try:
             tag = str(blocks.raw(4), "ascii")
-            metadata[tag] = bytes(blocks.block())
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise DamagedError(f"the metadata is damaged ({error})") from error
+        except UnicodeDecodeError as error:
+            raise DamagedError(f"the metadata is damaged ({error})") from error
+        metadata[tag] = bytes(blocks.block())
     return metadata

@@ -35,6 +35,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lmzip.errors import InputError
+from lmzip.limits import inflate
 from lmzip.picture import Picture
 
 ESSENTIAL = frozenset({"PLTE", "TRNS", "BITS", "MAXV"})
@@ -56,7 +57,7 @@ _EXIF_MARK = b"Exif\0\0"
 _BEFORE_PALETTE = (b"sBIT", b"cICP", b"mDCV", b"cLLI")
 _METRES_PER_INCH = 0.0254
 _PROFILE_NAME = b"ICC profile\0\0"  # the second zero is the method: deflate
-_LARGEST_BLOCK = 1 << 28  # what a compressed chunk may expand to
+_LARGEST_BLOCK = 1 << 26  # what a compressed chunk may expand to
 
 
 def strip_metadata(picture: Picture) -> Picture:
@@ -177,9 +178,8 @@ def _read_xmp(content: bytes) -> bytes:
 
 
 def _inflate(packed: bytes) -> bytes:
-    inflater = zlib.decompressobj()
     try:
-        data = inflater.decompress(packed, _LARGEST_BLOCK)
+        data = inflate(packed, _LARGEST_BLOCK)
     except zlib.error:
         return b""
-    return data if inflater.eof else b""
+    return data if len(data) <= _LARGEST_BLOCK else b""

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import InputError
+from lmzip.limits import SAMPLE_BYTE, Limits, inflate, resolve_limits
 from lmzip.png_chunks import PngChunk, join_png, split_png
 
 Bytes = npt.NDArray[np.uint8]
@@ -55,8 +56,9 @@ class Png:
     chunks: tuple[PngChunk, ...] = ()
 
 
-def read_png(data: bytes) -> Png:
+def read_png(data: bytes, limits: Limits | None = None) -> Png:
     """Read a PNG file; raises InputError if it breaks the specification or a checksum."""
+    limits = resolve_limits(limits)
     chunks = split_png(data)
     kind, header = next(chunks, (b"IEND", b""))
     if kind != b"IHDR" or len(header) != 13:
@@ -67,6 +69,8 @@ def read_png(data: bytes) -> Png:
         raise InputError(f"damaged PNG file (colour type {colour} at {depth} bits)")
     if not width or not height or compression or filtering or interlace > 1:
         raise InputError("damaged PNG file (impossible values in its header)")
+    limits.check_pixels(height, width)
+    limits.check_memory(height * width * _CHANNELS[colour] * max(1, depth // 8) * SAMPLE_BYTE)
     others: list[PngChunk] = []
     packed: list[bytes] = []
     for kind, content in chunks:
@@ -149,17 +153,15 @@ def _band_rows(lines: Bytes) -> int:
 def _inflate(packed: bytes, size: int) -> bytes:
     if size > _LARGEST_RATIO * len(packed) + _LARGEST_RATIO:  # before memory is taken for it
         raise InputError("damaged PNG file (pixels are missing)")
-    inflater = zlib.decompressobj()
     try:
-        data = inflater.decompress(packed, size)
-        # What is left is the end mark and the checksum, which zlib compares when it reads them.
-        # Some writers leave more behind the pixels; like libpng, pay no attention to it.
-        inflater.decompress(inflater.unconsumed_tail, 1)
+        # One byte more reaches the checksum, which zlib compares when it reads it. Some writers
+        # leave more behind the pixels; like libpng, pay no attention to it.
+        data = inflate(packed, size)
     except zlib.error as error:
         raise InputError(f"damaged PNG file ({error})") from None
-    if len(data) != size:
+    if len(data) < size:
         raise InputError("damaged PNG file (pixels are missing)")
-    return data
+    return data[:size]
 
 
 def _unpack(rows: Bytes, width: int, depth: int, channels: int) -> Samples:

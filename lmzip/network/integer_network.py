@@ -24,12 +24,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from lmzip.errors import ModelError
-from lmzip.network.tables import CDF_BITS, TABLE_SIZE, Tables
+from lmzip.network.tables import CDF_BITS, LOG2_SIZE, TABLE_SIZE, Tables
 from lmzip.order.schedule import Taps
 from lmzip.whole_files import replace_file
 
 Ints = npt.NDArray[np.integer[Any]]
 
+MAX_FILE_BYTES = 1 << 28  # of a model file: a hundred times the released ones
+MAX_BLOCKS = 256
+MAX_TABLE = 1 << 16  # entries of the tables that may have any length
 EXACT = 1 << 24  # float32 represents every integer up to here
 LARGEST_WEIGHT = (1 << 15) - 1  # weights are stored as int16
 PIXEL_MAX = 255  # a sample x enters the network as 2x - 255
@@ -73,6 +76,8 @@ class Layer:
     def check_shape(self, name: str, inputs: int, outputs: int) -> None:
         """Raise ModelError unless the tensors fit each other and the layers around."""
         taps = len(self.taps.offsets)
+        if not inputs or not outputs or len(set(self.taps.offsets)) != taps or not taps:
+            raise ModelError(f"{name}: {inputs} inputs, {outputs} outputs, {taps} taps")
         shapes = {
             "weight": (outputs, taps, inputs),
             "mask_weight": (outputs, taps),
@@ -83,6 +88,7 @@ class Layer:
             actual = getattr(self, field).shape
             if actual != shape:
                 raise ModelError(f"{name}: {field} has the shape {actual}, not {shape}")
+            _check_integers(f"{name}: {field}", getattr(self, field))
 
 
 @dataclass(frozen=True)
@@ -165,6 +171,7 @@ class IntegerNetwork:
             raise ModelError(f"{channels} channels and {self.mixtures} mixtures are not supported")
         if self.predictor.shape != (256, channels, 8 * channels):
             raise ModelError(f"predictor: the shape {self.predictor.shape} is wrong")
+        _check_integers("predictor", self.predictor)
         if (0, 0) in self.first.taps.offsets:
             raise ModelError("first layer: a tap at (0, 0) would see the pixel it predicts")
         self.first.check_shape("first layer", channels, width)
@@ -187,6 +194,12 @@ PREDICTOR_TAPS = Taps(tuple(_AROUND))
 POINTWISE = Taps(((0, 0),))
 
 
+def _check_integers(name: str, tensor: Ints) -> None:
+    """Raise ModelError unless a tensor holds integers, which are whole and finite."""
+    if tensor.dtype.kind not in "iu":
+        raise ModelError(f"{name} holds {tensor.dtype}, not integers")
+
+
 def save_integer_network(network: IntegerNetwork, path: Path) -> None:
     """Write a model file, whole or not at all, having proved that it is exact."""
     network.prove_exact()
@@ -204,6 +217,8 @@ def save_integer_network(network: IntegerNetwork, path: Path) -> None:
 def load_integer_network(path: Path) -> IntegerNetwork:
     """Read a model file and prove that it is exact; raises ModelError."""
     try:
+        if (size := path.stat().st_size) > MAX_FILE_BYTES:
+            raise ModelError(f"{path}: {size} bytes, and a model has up to {MAX_FILE_BYTES}")
         with safe_open(path, "numpy") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -213,13 +228,18 @@ def load_integer_network(path: Path) -> IntegerNetwork:
         raise ModelError(f"{path}: not an lmzip model but {metadata.get('kind', 'unknown')!r}")
     try:
         network = _assemble(tensors, json.loads(metadata["network"]), json.loads(metadata["notes"]))
-    except (KeyError, ValueError, TypeError) as error:
-        raise ModelError(f"{path}: incomplete model file ({error})") from error
-    try:
         network.prove_exact()
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path}: incomplete model file ({error})") from error
     return network
+
+
+_NUMBERS = (
+    "channels", "mixtures", "activation_max", "stream_max", "stream_bits", "predictor_shift",
+    "blocks",
+)  # fmt: skip
 
 
 def _arithmetic(network: IntegerNetwork) -> dict[str, int]:
@@ -257,36 +277,65 @@ def _layer_tensors(name: str, layer: Layer) -> Iterator[tuple[str, Ints]]:
 def _assemble(
     tensors: dict[str, Ints], description: dict[str, Any], notes: dict[str, Any]
 ) -> IntegerNetwork:
+    def take(name: str, dtype: type = np.int32) -> Ints:
+        tensor = tensors.pop(name)
+        if tensor.dtype != dtype:
+            raise ModelError(f"{name} holds {tensor.dtype}, not {np.dtype(dtype)}")
+        return tensor
+
     def layer(name: str) -> Layer:
-        offsets = tensors[f"{name}.offsets"].reshape(-1, 2).tolist()
-        parts = ("weight", "mask_weight", "bias", "shift")
+        offsets = take(f"{name}.offsets", np.int8)
+        if offsets.ndim != 2 or offsets.shape[1] != 2:
+            raise ModelError(f"{name}: offsets have the shape {offsets.shape}")
         return Layer(
-            Taps(tuple((down, right) for down, right in offsets)),
-            *(tensors[f"{name}.{part}"] for part in parts),
+            Taps(tuple((down, right) for down, right in offsets.tolist())),
+            take(f"{name}.weight", np.int16),
+            take(f"{name}.mask_weight"),
+            take(f"{name}.bias"),
+            take(f"{name}.shift", np.int8),
         )
 
+    for key in _NUMBERS:
+        if type(description[key]) is not int:
+            raise ModelError(f"{key} is {description[key]!r}, not an integer")
+    if not isinstance(description["name"], str) or not 0 <= description["blocks"] <= MAX_BLOCKS:
+        raise ModelError(f"{description['blocks']} blocks in model {description['name']!r}")
     blocks = range(description["blocks"])
     numbers = ("channels", "mixtures", "activation_max", "stream_max", "stream_bits")
-    return IntegerNetwork(
+    network = IntegerNetwork(
         name=description["name"],
-        **{name: int(description[name]) for name in numbers},
-        predictor=tensors["predictor.weight"],
-        predictor_shift=int(description["predictor_shift"]),
+        **{name: description[name] for name in numbers},
+        predictor=take("predictor.weight", tensors["predictor.weight"].dtype.type),
+        predictor_shift=description["predictor_shift"],
         first=layer("first"),
         blocks=tuple((layer(f"blocks.{i}.conv"), layer(f"blocks.{i}.project")) for i in blocks),
         out=layer("out"),
         tables=Tables(
-            logistic=tensors["tables.logistic"].astype(np.uint32),
-            inverse_scale=tensors["tables.inverse_scale"].astype(np.int32),
-            weight=tensors["tables.weight"].astype(np.int64),
-            log2=tensors["tables.log2"].astype(np.int64),
+            logistic=take("tables.logistic").astype(np.uint32),
+            inverse_scale=take("tables.inverse_scale"),
+            weight=take("tables.weight").astype(np.int64),
+            log2=take("tables.log2").astype(np.int64),
         ),
-        orders=tuple(description["orders"]),
+        orders=tuple(map(str, description["orders"])),
         notes=notes,
     )
+    if tensors:
+        raise ModelError(f"unknown tensor {min(tensors)}")
+    return network
 
 
 def _check_tables(tables: Tables) -> None:
+    sizes = {
+        "logistic": (TABLE_SIZE, TABLE_SIZE),
+        "inverse_scale": (1, MAX_TABLE),
+        "weight": (1, MAX_TABLE),
+        "log2": (LOG2_SIZE, LOG2_SIZE),
+    }
+    for name, (least, most) in sizes.items():
+        table = getattr(tables, name)
+        _check_integers(f"the table {name}", table)
+        if table.ndim != 1 or not least <= table.size <= most:
+            raise ModelError(f"the table {name} has the shape {table.shape}")
     logistic = tables.logistic.astype(np.int64)
     if logistic.size != TABLE_SIZE or (np.diff(logistic) < 0).any():
         raise ModelError("the table of the logistic function must rise over 2^14 entries")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 CDF_BITS = 16  # a logistic's cumulative function ends at 2^16
 TABLE_SIZE = 1 << 14  # entries of the table of the logistic function
+LOG2_SIZE = 1 << 12  # entries of the table of logarithms
 SCALE_BITS = 9  # inverse scales are table entries per 2^-6 level, in units of 2^-9
 
 

@@ -64,6 +64,11 @@ class Decoder:
         symbols: Int32s = self._coder.decode(_FAMILY, rows)
         return symbols
 
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing is left: from a state of zero only first symbols follow, for ever."""
+        return bool(self._coder.is_empty())
+
     def finish(self) -> None:
         """Raise DamagedError unless everything that was encoded has been decoded."""
         if not self._coder.is_empty():
