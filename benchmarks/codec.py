@@ -34,15 +34,23 @@ from common import (
 from threadpoolctl import threadpool_limits
 
 import lmzip
-from lmzip import codec, jobs
 from lmzip.network.backend import NumpyBackend
 from lmzip.network.registry import Model
+from lmzip.parallel import jobs
+from lmzip.stream import decoder, encoder
 
 SIDE = 500
 SLOWEST = {"encode": 250, "decode": 150}  # kB/s, with about 200,000 multiply-adds a pixel
 SPEED_UP = 1.7  # of two workers
-_ENCODER = "encode_intervals"
 PARTS = ("matrix products", "rest of the network", "mixture", "coder", "everything else")
+WATCHED = (  # where the parts are found, and by which names
+    (encoder, "Pass", PARTS[1]),
+    (decoder, "Pass", PARTS[1]),
+    (encoder, "Mixture", PARTS[2]),
+    (decoder, "Mixture", PARTS[2]),
+    (decoder, "Decoder", PARTS[3]),
+    (encoder, "encode_intervals", PARTS[3]),
+)
 
 
 class Stopwatch:
@@ -85,11 +93,10 @@ def profile(run: Callable[[], Any]) -> tuple[float, dict[str, float]]:
     """Run coding work once in this process; return the seconds it took, and those of its parts."""
     watch = Stopwatch()
     with ExitStack() as stack:
-        for name, part in (("Pass", PARTS[1]), ("Mixture", PARTS[2]), ("Decoder", PARTS[3])):
-            replacement = watch.wrap_class(part, getattr(codec, name))
-            stack.enter_context(patch.object(codec, name, replacement))
-        encoder = watch.wrap("coder", getattr(codec, _ENCODER))
-        stack.enter_context(patch.object(codec, _ENCODER, encoder))
+        for module, name, part in WATCHED:
+            watched = getattr(module, name)
+            wrap = watch.wrap_class if isinstance(watched, type) else watch.wrap
+            stack.enter_context(patch.object(module, name, wrap(part, watched)))
         stack.enter_context(patch.object(jobs, "get_backend", lambda name: TimedBackend(watch)))
         began = time.perf_counter()
         run()

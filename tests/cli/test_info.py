@@ -6,6 +6,7 @@ import resource
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from support.cli_runner import make_picture, start, write_image
@@ -106,7 +107,9 @@ def test_demo_without_photographs_says_what_to_do(cli, monkeypatch):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("args", [[], *([name] for name in LazyGroup().list_commands(None))])
+@pytest.mark.parametrize(
+    "args", [[], *([name] for name in LazyGroup().list_commands(click.Context(app)))]
+)
 def test_help_fits_a_terminal(cli, args):
     result = cli(*args, "--help")
     assert (result.code, result.err) == (0, "")
@@ -116,7 +119,7 @@ def test_help_fits_a_terminal(cli, args):
 
 def test_the_list_of_commands_says_what_the_commands_say(cli):
     listed = cli("--help").out
-    for name in app.list_commands(None):
+    for name in app.list_commands(click.Context(app)):
         assert f"  {name} " in listed
 
 

@@ -54,9 +54,7 @@ def draw_picture(mode: str, height: int = HEIGHT, width: int = WIDTH) -> Picture
     return Picture(samples.astype(kind.dtype), kind, metadata)
 
 
-def by_network(
-    picture: Picture, order: Any = "raster", tile: tuple[int, int] = (512, 512)
-) -> bytes:
+def by_network(picture: Picture, order: Any = "raster", tile: int = 512) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzip.container.tiles.TILE", (tile, tile))
         return lmzip.compress_picture(picture, lmzip.Options(model=str(MODEL), order=order))
@@ -69,7 +67,7 @@ def by_method(picture: Picture, method: int) -> bytes:
         RAW: lambda: [classical._encode_raw(samples, mode)],
         WEBP: lambda: classical._encode_webp(samples, mode, True),
         PNG: lambda: [classical._encode_png(samples, mode, True)],
-        DEFLATE: lambda: classical._encode_deflate(samples, True),
+        DEFLATE: lambda: classical._encode_deflate(samples, [0, 1, 2, 3], 9),
     }
     *_, data = encoders[method]()
     header = ImageHeader(mode, picture.height, picture.width, (1, 1), None, picture.metadata)
@@ -82,10 +80,10 @@ def with_flat_alpha() -> bytes:
     picture.samples[..., 3] = 200
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzip.network.registry.WEIGHTS", FOLDER)
-        patch.setattr(
-            "lmzip.container.image_writer.CLOSE", 0
-        )  # not all of it by WebP, though that is smaller
+        # Not all of it by WebP, though that would be smaller.
+        patch.setattr("lmzip.container.image_writer.CLOSE", 0)
         patch.setattr("lmzip.container.image_writer.HOPELESS", 100)
+        patch.setattr("lmzip.container.image_writer.FLAT", 8)  # what an untrained network takes
         return lmzip.compress_picture(picture)
 
 

@@ -113,9 +113,10 @@ def find_paths(graph: Graph, starts: Collection[str], forbidden: Collection[str]
 
 def _shortest_paths(graph: Graph, start: str) -> Iterator[tuple[str, ...]]:
     """Yield the shortest way to every module that importing one imports."""
-    seen, waiting = {start}, [(start,)]
+    seen = {start}
+    waiting: list[tuple[str, ...]] = [(start,)]
     while waiting:
-        path: tuple[str, ...] = waiting.pop(0)
+        path = waiting.pop(0)
         for target in sorted(_loaded_by(graph, path[-1]) - seen):
             seen.add(target)
             waiting.append((*path, target))
