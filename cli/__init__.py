@@ -1,4 +1,4 @@
-"""The command line: thin commands on top of the public API (STYLE: "The command line")."""
+"""The command line: thin commands on top of what `lmzip` and `lmzip.models` publish."""
 
 from lmzip.cli.app import main
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import shlex
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -47,7 +50,23 @@ def demo_command(
             _show(path.name, picture, threads, report)
             exact += 1
     report.line(f"{exact} of {len(paths)} restored exactly, pixel by pixel")
+    report.line(f"\nTry it yourself:\n  {_find_program()} compress {_quote(paths[0])} -o photo.lmz")
     return report.finish()
+
+
+def _find_program() -> str:
+    """Return how to call lmzip from this shell: by its path, unless it is on the search path."""
+    program = Path(sys.argv[0])
+    if program.stem != "lmzip" or shutil.which("lmzip"):
+        return "lmzip"
+    return _quote(program)
+
+
+def _quote(path: Path) -> str:
+    """Return a path as a shell takes it, relative to the current folder if it is below."""
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return shlex.quote(str(path))
 
 
 def _find_photographs() -> list[Path]:

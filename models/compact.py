@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -77,14 +76,6 @@ class CompactConfig:
         for block in self.blocks:
             total += self.width * block.hidden * (block.size**2 // 2 + 2)
         return total
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> CompactConfig:
-        blocks = tuple(Block(**block) for block in fields["blocks"])
-        return cls(**{**fields, "blocks": blocks})
 
 
 def residual_blocks(count: int, hidden: int) -> tuple[Block, ...]:

@@ -1,4 +1,4 @@
-"""Export: a trained compact network becomes an integer network (DESIGN: exact by arithmetic).
+"""Quantisation: a trained compact network becomes an integer network (FORMAT.md, "Network").
 
 Every channel gets a real scale that maps its usual range (the 99.99th percentile on calibration
 images) to 12 bits; ReLU commutes with positive scales, so they fold into the weights on either

@@ -87,6 +87,8 @@ def test_demo_compares_and_restores(cli):
     size = int(lines[1].split()[3])
     assert f"{8 * size / picture.samples.size:6.3f}" in lines[1]
     assert lines[2] == "1 of 2 restored exactly, pixel by pixel"
+    assert lines[-1].split() == ["lmzip", "compress", "x.png", "-o", "photo.lmz"]
+    assert cli(*lines[-1].split()[1:]).code == 0
     assert all(len(line) <= 80 for line in lines)
     assert (result.code, result.err) == (1, "lmzip: missing.png: No such file or directory\n")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import numpy.typing as npt
@@ -190,12 +189,6 @@ def test_multiply_adds_count_the_taps_of_a_raster_pixel(name: str) -> None:
         convolution = taps(Kernel(block.size, block.size, block.dilation)) * config.width
         total += (convolution + config.width) * block.hidden
     assert config.multiply_adds == total + config.width * config.outputs
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_configurations_survive_json(name: str) -> None:
-    config = CONFIGS[name]
-    assert CompactConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
 def test_the_linear_prediction_starts_from_west_north_and_north_west() -> None:
