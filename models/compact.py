@@ -105,6 +105,7 @@ class CompactNetwork(nn.Module):
         blocks = [ResidualBlock(config.width, block) for block in config.blocks]
         self.blocks: Iterable[ResidualBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.out = nn.Conv2d(config.width, config.outputs, 1)
+        self.top = math.inf
         _initialise_outputs(self.out, config)
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
@@ -114,14 +115,20 @@ class CompactNetwork(nn.Module):
         if layout is None:
             for block in self.blocks:
                 features = block(features, masks)
-            outputs: Tensor = self.out(F.relu(features))
+            outputs: Tensor = self.out(features.clamp(0, self.top))
         else:
             rows: Tensor = ToRows.apply(features, layout)  # type: ignore[no-untyped-call]
             for block in self.blocks:
                 rows = block.forward_rows(rows, masks, layout)
-            columns = self.out.weight.flatten(1) @ F.relu(rows).t()
+            columns = self.out.weight.flatten(1) @ rows.clamp(0, self.top).t()
             outputs = layout.to_images(columns + self.out.bias[:, None])  # type: ignore[index]
         return outputs.reshape(len(x), -1, self.config.mixtures, *x.shape[2:])
+
+    def set_top(self, top: float) -> None:
+        """Clip all activations at a top, as integer networks do."""
+        self.top = top
+        for block in self.blocks:
+            block.top = top
 
     def nll(self, levels: Tensor, masks: MaskSet) -> Tensor:
         """Return the nats of each pixel, (B, H, W), for integer levels (B, C, H, W).
@@ -140,10 +147,14 @@ class CompactNetwork(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """x + W relu(LMConv(relu(x))), starting as the identity."""
+    """x + W relu(LMConv(relu(x))), starting as the identity.
+
+    The integer network clips activations at the `top` too (`lmzip.models.dequantise`).
+    """
 
     def __init__(self, width: int, block: Block) -> None:
         super().__init__()
+        self.top = math.inf
         kernel = Kernel(block.size, block.size, block.dilation)
         self.conv = LMConv(width, block.hidden, kernel, mask_conditioning=True)
         self.project = nn.Conv2d(block.hidden, width, 1)
@@ -154,7 +165,7 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
-        hidden = F.relu(self.conv(F.relu(x), masks))
+        hidden = self.conv(x.clamp(0, self.top), masks).clamp(0, self.top)
         return x + self.project(hidden)
 
     def forward_rows(self, rows: Tensor, masks: MaskSet, layout: RowLayout) -> Tensor:
@@ -169,7 +180,7 @@ class ResidualBlock(nn.Module):
         shifts = [layout.shift(*offset) for offset in visible_offsets(self.conv.kernel, group)]
         project, bias = self.project.weight.flatten(1), self.project.bias
         result: Tensor = RowBlock.apply(  # type: ignore[no-untyped-call]
-            rows, weights, condition.permute(1, 2, 0), project, bias, layout, shifts
+            rows, weights, condition.permute(1, 2, 0), project, bias, layout, shifts, self.top
         )
         return result
 

@@ -28,7 +28,6 @@ from lmzip.models.compact import (
     COEFFICIENT_SCALE,
     COEFFICIENT_START,
     MEAN_SCALE,
-    CompactConfig,
     CompactNetwork,
 )
 from lmzip.models.likelihood import to_unit
@@ -110,7 +109,7 @@ def _quantise_to(
             block.project, moments.project, to_hidden, to_stream, activation_max
         )
         blocks.append((conv, project))
-    scale, offset = _output_units(config)
+    scale, offset = output_units(config.mixtures, config.channels)
     out = _quantise_pointwise(network.out, seen.out, to_activation, scale, activation_max, offset)
     predictor, predictor_shift = _quantise_predictor(network)
     integer = IntegerNetwork(
@@ -152,15 +151,15 @@ def make_tables() -> Tables:
     )
 
 
-def _output_units(config: CompactConfig) -> tuple[Floats, Floats]:
+def output_units(mixtures: int, channels: int) -> tuple[Floats, Floats]:
     """Return factor and offset that bring each raw output to the mixture's units."""
-    couplings, mean_unit = config.couplings, HALF_RANGE * 2**MEAN_BITS
+    couplings, mean_unit = channels * (channels - 1) // 2, HALF_RANGE * 2**MEAN_BITS
     kinds = [
         ([LOGIT_UNIT / np.log(2)], [0.0]),
-        ([MEAN_SCALE * mean_unit] * config.channels, [0.0] * config.channels),
+        ([MEAN_SCALE * mean_unit] * channels, [0.0] * channels),
         (
-            [LOG_SCALE_UNIT] * config.channels,
-            [-LOG_SCALE_RANGE[0] * LOG_SCALE_UNIT] * config.channels,
+            [LOG_SCALE_UNIT] * channels,
+            [-LOG_SCALE_RANGE[0] * LOG_SCALE_UNIT] * channels,
         ),
         (
             [COEFFICIENT_SCALE * 2**COEFFICIENT_BITS] * couplings,
@@ -169,7 +168,7 @@ def _output_units(config: CompactConfig) -> tuple[Floats, Floats]:
     ]
     factors = [factor for kind, _ in kinds for factor in kind]
     offsets = [offset for _, kind in kinds for offset in kind]
-    return np.repeat(factors, config.mixtures), np.repeat(offsets, config.mixtures)
+    return np.repeat(factors, mixtures), np.repeat(offsets, mixtures)
 
 
 @dataclass

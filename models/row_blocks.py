@@ -130,7 +130,7 @@ class ToRows(torch.autograd.Function):
 
 
 class RowBlock(torch.autograd.Function):
-    """x + project relu(condition + taps of relu(x)) + bias, on rows.
+    """x + project clip(condition + taps of clip(x)) + bias, on rows; clip is to 0..top.
 
     x (n, C), weights (taps, hidden, C), condition (height, width, hidden), project (C, hidden),
     bias (C,); shifts are the taps' distances in rows, none of them ahead. Gradients come back with
@@ -147,6 +147,7 @@ class RowBlock(torch.autograd.Function):
         bias: Tensor,
         layout: RowLayout,
         shifts: Sequence[int],
+        top: float,
     ) -> Tensor:
         active = layout.with_margins(x, x.shape[1])
         hidden = x.new_empty(layout.rows, len(project[0]))
@@ -154,24 +155,24 @@ class RowBlock(torch.autograd.Function):
         lines = condition[:, None].expand(-1, layout.images, -1, -1)
         for part in layout.parts():
             here = active[layout.moved(part, 0)]
-            torch.clamp(x[part], min=0, out=here)
+            torch.clamp(x[part], 0, top, out=here)
             layout.clear_padding(here)
             inner = hidden[part]
             layout.clear_padding(inner)
             layout.pixels(inner)[:] = lines[part.start // layout.line : part.stop // layout.line]
             for weight, shift in zip(weights, shifts, strict=True):
                 inner.addmm_(active[layout.moved(part, shift)], weight.t())
-            inner.clamp_(min=0)
+            inner.clamp_(0, top)
             torch.add(x[part], bias, out=result[part])
             result[part].addmm_(inner, project.t())
         ctx.save_for_backward(active, hidden, weights, project)
-        ctx.layout, ctx.shifts = layout, shifts
+        ctx.layout, ctx.shifts, ctx.top = layout, shifts, top
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         active, hidden, weights, project = ctx.saved_tensors
-        layout, shifts = ctx.layout, ctx.shifts
+        layout, shifts, top = ctx.layout, ctx.shifts, ctx.top
         change = gradients[0]
         inner = layout.with_margins(change, hidden.shape[1])
         x_gradient = torch.empty_like(change)
@@ -181,7 +182,7 @@ class RowBlock(torch.autograd.Function):
         for part in reversed(list(layout.parts())):
             here = inner[layout.moved(part, 0)]
             torch.mm(change[part], project, out=here)
-            _keep_active(here, hidden[part])
+            _keep_active(here, hidden[part], top)
             lines = slice(part.start // layout.line, part.stop // layout.line)
             torch.sum(layout.pixels(here), 1, out=condition_gradient[lines])
             project_gradient.addmm_(change[part].t(), hidden[part])
@@ -190,7 +191,7 @@ class RowBlock(torch.autograd.Function):
             for weight, gradient, shift in zip(weights, weight_gradients, shifts, strict=True):
                 gradient.addmm_(here.t(), active[layout.moved(part, shift)])
                 target.addmm_(inner[layout.moved(part, -shift)], weight)
-            _keep_active(target, active[layout.moved(part, 0)])  # which are zero in the padding
+            _keep_active(target, active[layout.moved(part, 0)], top)  # the padding is zero
             target += change[part]
         return (
             x_gradient,
@@ -200,9 +201,10 @@ class RowBlock(torch.autograd.Function):
             change.sum(0),
             None,
             None,
+            None,
         )
 
 
-def _keep_active(gradient: Tensor, activation: Tensor) -> None:
-    """Set a gradient to zero where ReLU gave zero, in place."""
-    torch.ops.aten.threshold_backward.grad_input(gradient, activation, 0, grad_input=gradient)
+def _keep_active(gradient: Tensor, activation: Tensor, top: float) -> None:
+    """Set a gradient to zero where an activation was clipped, in place."""
+    torch.ops.aten.hardtanh_backward.grad_input(gradient, activation, 0, top, grad_input=gradient)

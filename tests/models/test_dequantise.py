@@ -1,0 +1,32 @@
+"""The float network of an integer one costs what the integers do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from support.networks import ANY_ORDER, compact_network, smooth_images
+
+from lmzip.cost import COST_BITS
+from lmzip.models.dequantise import dequantise
+from lmzip.models.lmconv import MaskSet
+from lmzip.network.backend import get_backend
+from lmzip.order.orders import parse_order
+from lmzip.stream.encoder import encode_images
+
+
+@pytest.mark.parametrize("name", ["raster", "s-curve", "hilbert:transpose"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_it_costs_what_the_integers_cost(name: str, channels: int) -> None:
+    network, order = compact_network(orders=ANY_ORDER), parse_order(name)
+    images = smooth_images(2, 12, 13, channels)
+    (stream,) = encode_images(network, order, images, get_backend())
+    levels = torch.from_numpy(images).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        nats = dequantise(network).nll(levels, MaskSet(order.ranks(12, 13)))
+    bits = nats.double().numpy() / math.log(2)
+    costs = stream.costs.sum(3) / (1 << COST_BITS)
+    assert np.abs(bits - costs).mean() < 0.02 * bits.mean()
+    assert abs(bits.sum() - costs.sum()) < 0.005 * bits.sum()
