@@ -9,7 +9,6 @@ log2(2 e m) bits a number, so each unit of magnitude adds 1 / (m ln 2) bits.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -89,7 +88,12 @@ class Tuner:
     """Learns a tuning of a network from images (C, H, W) of uint8."""
 
     def __init__(
-        self, network: IntegerNetwork, order: Order, images: Sequence[Tensor], plan: Plan, seed: int = 0
+        self,
+        network: IntegerNetwork,
+        order: Order,
+        images: Sequence[Tensor],
+        plan: Plan,
+        seed: int = 0,
     ) -> None:
         self._images, self._order, self._plan = images, order, plan
         self._float = dequantise(network)

@@ -7,8 +7,8 @@ header says how steeply they fall off, and one ANS stream holds the numbers of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -159,20 +159,21 @@ def _fit(numbers: Int64s, step: int) -> Group:
     if not largest:
         return Group(0)
     counts = np.bincount(numbers + largest, minlength=2 * largest + 1)
-    zero, ratio = 8 * 13, 128
+    group = Group(largest, step, zero=8 * 13, ratio=128)
     for _ in range(3):  # one after the other: each has a single best value
-        zero = _lowest(range(ZEROS), lambda z: Group(largest, step, z, ratio).cost(counts))
-        ratio = _lowest(range(256), lambda r: Group(largest, step, zero, r).cost(counts))
-    return Group(largest, step, zero, ratio)
+        zeros = [replace(group, zero=zero) for zero in range(ZEROS)]
+        group = _cheapest(zeros, counts)
+        group = _cheapest([replace(group, ratio=ratio) for ratio in range(256)], counts)
+    return group
 
 
-def _lowest(values: range, cost: Callable[[int], float]) -> int:
-    """Return the value of the lowest cost, where costs fall and then rise."""
-    first, last = values[0], values[-1]
+def _cheapest(groups: Sequence[Group], counts: Int64s) -> Group:
+    """Return the group of the lowest cost, where costs fall and then rise."""
+    first, last = 0, len(groups) - 1
     while first < last:
         middle = (first + last) // 2
-        if cost(middle) <= cost(middle + 1):
+        if groups[middle].cost(counts) <= groups[middle + 1].cost(counts):
             last = middle
         else:
             first = middle + 1
-    return first
+    return groups[first]
