@@ -5,7 +5,7 @@
     png      the image data stream (IDAT) of a PNG file; Pillow writes and reads it
     webp     the VP8L chunk of a lossless WebP file; Pillow writes and reads it
 
-Only the streams are stored: size and mode stand in our own header.
+Only the streams are stored: our own header has the size and the mode.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _WEBP_MODES = {"1": "RGB", "L": "RGB", "P": "RGB", "RGB": "RGB", "LA": "RGBA", "
 def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[int, bytes]:
     """Return the method and the bytes of the smallest classical encoding of samples (H, W, C).
 
-    `thorough` tries everything with the strongest settings. Otherwise quick WebP, and plain
-    deflate, tell how small a picture can become.
+    `thorough` tries everything with the strongest settings. Otherwise, quick WebP and plain deflate
+    show about how small the picture can get.
     """
     webp = mode.name in _WEBP_MODES and max(samples.shape) <= _WEBP_MAX_SIDE
     candidates = [(RAW, _encode_raw(samples, mode))]
@@ -181,13 +181,13 @@ def _encode_webp(samples: Samples, mode: Mode, thorough: bool) -> Iterator[bytes
     elif mode.channels == 2:
         values = values[..., [0, 0, 0, 1]]
     image = Image.fromarray(np.ascontiguousarray(values))
-    # Quickly, once for textures and once for what repeats itself far away.
+    # The first quick setting suits textures, the second what repeats over long distances.
     settings = [(80, 4), (100, 6)] if thorough else [(50, 2), (76, 0)]
     for quality, method in settings:
         file = io.BytesIO()
         image.save(file, "WEBP", lossless=True, quality=quality, method=method, exact=True)
         data = file.getvalue()
-        # RIFF size WEBP, then a single VP8L chunk: that chunk is all there is to keep.
+        # RIFF size WEBP, then a single VP8L chunk: nothing else needs to be kept.
         if data[12:16] == b"VP8L":
             (size,) = struct.unpack_from("<I", data, 16)
             yield data[20 : 20 + size]
@@ -203,7 +203,7 @@ def _decode_webp(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     padded = data + b"\0" * (len(data) % 2)
     chunk = b"WEBPVP8L" + struct.pack("<I", len(data)) + padded
     image = _open_image(b"RIFF" + struct.pack("<I", len(chunk)) + chunk, "WEBP")
-    # A picture whose alpha is all opaque is stored without it.
+    # An alpha channel that is opaque everywhere is not stored.
     values = np.asarray(image.convert(_WEBP_MODES[mode.name]))
     channels = {1: [0], 2: [0, 3], 3: [0, 1, 2], 4: [0, 1, 2, 3]}[mode.channels]
     chosen = values[..., channels]
@@ -216,7 +216,7 @@ _pillow_lock = threading.Lock()
 def _open_image(file: bytes, kind: str) -> Any:
     """Open a PNG or WebP file of our own making, however many pixels it has.
 
-    Pillow refuses large pictures, since a stranger's header may lie; ours has been checked.
+    Pillow refuses large pictures because headers may lie; this one has been checked.
     """
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Pictures: samples, the mode that says what they mean, and metadata that travels along.
+"""Pictures: samples, the mode that says what they mean, and metadata.
 
 A mode fixes the number of channels and the type of the samples. The network codes 8-bit samples;
 other modes go to the classical methods. `groups` says how the channels of a mode are split when the
@@ -51,7 +51,7 @@ _ALL_MODES = (
 MODES = {mode.name: mode for mode in _ALL_MODES}
 MODE_NUMBERS = {mode.number: mode for mode in _ALL_MODES}
 MAX_SIDE = (1 << 31) - 1
-# As what the channels of one group are stored where a classical method is smaller, by their number.
+# The mode in which a classical method stores a group of channels, by their number.
 PLANE_MODES = {1: MODES["L"], 3: MODES["RGB"]}
 
 
@@ -70,10 +70,10 @@ class Picture:
                 f"mode {mode.name} needs {mode.channels} channels of {np.dtype(mode.dtype)}, "
                 f"got {samples.dtype} of shape {samples.shape}"
             )
-        if mode.dtype is np.bool_:  # Pillow's true is 255; ours is 1, like everyone else's
+        if mode.dtype is np.bool_:  # Pillow's true is 255, ours is 1
             object.__setattr__(self, "samples", samples.view(np.uint8) != 0)
         if not all(1 <= side <= MAX_SIDE for side in samples.shape[:2]):
-            raise InputError(f"an image has at least one pixel, got shape {samples.shape}")
+            raise InputError(f"an image needs at least one pixel, got shape {samples.shape}")
 
     @property
     def height(self) -> int:
@@ -85,7 +85,7 @@ class Picture:
 
 
 def mode_of(samples: Samples) -> Mode:
-    """Return the mode that bool, uint8 or uint16 samples (H, W, C) have if nothing else is said."""
+    """Return the default mode for samples (H, W, C) of bool, uint8 or uint16."""
     for mode in _ALL_MODES:
         if samples.shape[2] == mode.channels and samples.dtype == mode.dtype:
             return mode

@@ -1,7 +1,7 @@
-"""The file of many images: chunks, then an index, then where the index is.
+"""The file of many images: chunks, then an index, then the position of the index.
 
 FORMAT.md, "Archives", describes every byte. A *batch* is a chunk of images of one shape, coded
-together in one stream for each group of channels; anything else is a whole image file of its own.
+together in one stream for each group of channels; every other chunk is a complete image file.
 The index says which images a chunk holds, so an image is found and decoded without the others.
 """
 
@@ -147,7 +147,7 @@ def _pack_index(index: Index) -> bytes:
     writer.varint(len(index.metadata))
     for number in sorted(index.metadata):
         writer.varint(number)
-        # Not squeezed here: the index is, as a whole, and images often share a profile.
+        # Not compressed here: the whole index is, and images often share a profile.
         write_metadata(writer, index.metadata[number], level=0)
     return bytes(writer.data)
 

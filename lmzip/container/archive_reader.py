@@ -1,4 +1,4 @@
-"""Reading archives: random access to images, in any number at once."""
+"""Reading archives: random access to single images, or to many at once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Archive(Sequence[Samples]):
         return [picture.samples for picture in self.pictures(numbers)]
 
     def __iter__(self) -> Iterator[Samples]:
-        """Decode as many images at once as are small; a large one by itself."""
+        """Decode small images many at a time, and large ones one by one."""
         run: list[int] = []
         for number in range(len(self)):
             small = self._places[number][0].batch is not None
@@ -169,7 +169,7 @@ class Archive(Sequence[Samples]):
         return decoded
 
     def _make_jobs(self, chunks: list[ArchiveChunk]) -> list[DecodeJob]:
-        """Return one job for each group of channels, for chunks that are coded alike."""
+        """Return one job for each group of channels, for chunks with the same coding."""
         batch = chunks[0].batch
         assert batch is not None
         for chunk in chunks:
@@ -211,7 +211,7 @@ def _to_pictures(samples: npt.NDArray[np.uint8], mode: Mode) -> list[Picture]:
 
 
 def _share_jobs(chunks: list[ArchiveChunk]) -> Iterator[list[ArchiveChunk]]:
-    """Put chunks that are coded alike together, as many as are computed at once."""
+    """Put chunks with the same coding together, as many as are worth computing at once."""
     alike: dict[object, list[ArchiveChunk]] = {}
     for chunk in chunks:
         batch = chunk.batch

@@ -1,8 +1,8 @@
 """From many pictures to one archive.
 
-Pictures of one mode and shape are coded together, some tens of thousands of pixels in a stream:
-enough to make a stream's few bytes of overhead vanish, few enough to decode one image in a moment.
-How many streams are computed at once is a matter of speed alone.
+Pictures of one mode and shape are coded together, some tens of thousands of pixels to a stream:
+enough to make the few bytes of overhead negligible, few enough to decode a single image quickly.
+How many streams are computed at once affects nothing but speed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
 from lmzip.selection import choose_by_sample, list_choices
 
-BATCH_PIXELS = 1 << 15  # in a stream, about
-FILE_OVERHEAD = 40  # bytes that an image file of its own takes beside its samples
+BATCH_PIXELS = 1 << 15  # of a stream, roughly
+FILE_OVERHEAD = 40  # bytes of an image file besides its samples
 
 Shape = tuple[Mode, int, int]
 
@@ -39,7 +39,7 @@ def pack_archive(
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> bytes:
-    """Return an archive of pictures, with names where they are given for all of them."""
+    """Return an archive of pictures, with their names if all of them have one."""
     options = options or Options()
     named = list(pictures)
     by_shape: dict[Shape, list[int]] = defaultdict(list)
@@ -79,13 +79,13 @@ def pack_archive(
 
 
 class _Steps:
-    """Makes one account of progress out of those of several steps."""
+    """Combines the progress of several steps into one."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._before = progress, total, 0
 
     def step(self, pixels: int) -> Progress | None:
-        """Return what a step of so many pixels reports to; what comes before it counts as done."""
+        """Return the callback of the next step, which has this many pixels."""
         progress, before = self._progress, self._before
         self._before += pixels
         if progress is None:
@@ -102,7 +102,7 @@ def _encode_shape(
     options: Options,
     progress: Progress | None,
 ) -> tuple[list[tuple[list[int], Choice, bytes, int]], set[int]]:
-    """Code images of one shape in batches; also return which are better off by themselves."""
+    """Code images of one shape in batches; also return those that are smaller on their own."""
     per_batch = max(1, BATCH_PIXELS // (images.shape[1] * images.shape[2]))
     chosen = _choose_for_each(images, mode, choices, per_batch, options)
     batches: list[tuple[list[int], Choice]] = []
@@ -123,7 +123,7 @@ def _encode_shape(
 def _choose_for_each(
     images: Samples, mode: Mode, choices: Sequence[Choice], per_batch: int, options: Options
 ) -> list[Choice]:
-    """Return each image's model and order: one for all, or with order "best" its own."""
+    """Return each image's model and order: the same for all unless the order is "best"."""
     if options.order != BEST or len(choices) == 1:
         choice = choices[0]
         if len(choices) > 1:
@@ -170,7 +170,7 @@ def _encode_batches(
 
 
 def _share_jobs(batches: Sequence[tuple[list[int], Choice]], per_job: int) -> Iterator[list[int]]:
-    """Put consecutive batches of one coding together, up to `per_job` images."""
+    """Put consecutive batches of the same choice together, up to `per_job` images."""
     together: list[int] = []
     size = 0
     for number, (members, choice) in enumerate(batches):
@@ -216,7 +216,7 @@ def _assemble(
 
 
 def _parts(members: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Cut members into parts of about a size: a last one of few images would cost too much."""
+    """Cut members into parts of nearly equal size: a short last one would cost too much."""
     count = max(1, round(len(members) / size))
     for number in range(count):
         yield list(members[slice(*cut_range(len(members), count, number))])

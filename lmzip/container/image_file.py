@@ -1,7 +1,7 @@
 """The file of one image: header, one chunk per tile and group of channels, pixel checksum.
 
 FORMAT.md, "Image files", describes every byte. This module only writes and reads the parts; what
-goes into a chunk is the business of `image_writer` and `image_reader`.
+goes into a chunk is up to `image_writer` and `image_reader`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def read_image_header(reader: Reader) -> ImageHeader:
 def read_chunks(
     reader: Reader, header: ImageHeader, is_needed: Callable[[int], bool] = lambda number: True
 ) -> list[Chunk]:
-    """Read all chunks; check the checksums of those that are needed, of all unless told."""
+    """Read all chunks, and check the checksums of those that are needed (by default, all)."""
     count = header.grid[0] * header.grid[1] * len(header.groups)
     if count * MIN_CHUNK_BYTES > len(reader.data) - reader.position:
         raise DamagedError(f"{count} chunks cannot be in {len(reader.data)} bytes")
@@ -154,7 +154,9 @@ def _unpack_header(reader: Reader) -> ImageHeader:
             raise FormatError(f"mode {mode.name} cannot be coded by a network")
         grid = reader.varint(), reader.varint()
         if not (0 < grid[0] <= height and 0 < grid[1] <= width):
-            raise FormatError(f"a grid of {grid[0]}x{grid[1]} tiles for {height}x{width} pixels")
+            raise FormatError(
+                f"impossible grid of {grid[1]}x{grid[0]} tiles for {width}x{height} pixels"
+            )
         tile_pixels = -(-height // grid[0]) * -(-width // grid[1])
         if tile_pixels > MAX_TILE_PIXELS:
             raise FormatError(

@@ -175,7 +175,7 @@ def _decode_pieces(
     if not by_network:
         return decoded
     if header.coding is None:
-        raise DamagedError("a network chunk in a file that names no network")
+        raise DamagedError("a chunk needs a network, but the file names none")
     reference, order = header.coding.model, header.coding.order
     network = find_model(reference.name, reference.fingerprint, model)
     teams = _form_teams(by_network, count_threads(threads))
@@ -195,7 +195,7 @@ def _mode_of(header: ImageHeader, piece: _Piece) -> Mode:
 
 
 def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
-    """Group pieces of one shape, which are decoded in step, and leave work for every worker."""
+    """Group pieces of one shape, to be decoded in step, and leave work for every worker."""
     by_shape: dict[tuple[int, int, int], list[_Piece]] = {}
     for piece in pieces:
         by_shape.setdefault(piece.place.shape, []).append(piece)
@@ -208,7 +208,7 @@ def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
 
 
 def _paste(target: Samples, place: _Place, values: Samples, region: Region) -> None:
-    """Copy what a place and a region share."""
+    """Copy the part of a chunk's pixels that lies in the region."""
     rows, columns = place.tile.rows, place.tile.columns
     top, bottom = (max(0, min(row - region.top, region.height)) for row in rows)
     left, right = (max(0, min(column - region.left, region.width)) for column in columns)

@@ -1,4 +1,4 @@
-"""What a file says of itself, read without decoding pixels or loading a model."""
+"""What a file says about itself, read without decoding pixels or loading a model."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _T = TypeVar("_T")
 class Info:
     """The description of an image file or an archive.
 
-    `bpd` are the file's bits per sample, metadata and all; `model_bpd` are those of its pixels
-    under the mixture itself, None if no network was used. Of an archive whose images differ,
-    height, width, mode, model or order are None, and method is "mixed".
+    `bpd` is the bits per sample of the whole file, metadata included; `model_bpd` is that of its
+    pixels under the mixture itself, or None if no network was used. Where the images of an archive
+    differ, height, width, mode, model or order is None, and method is "mixed".
     """
 
     is_archive: bool
@@ -47,7 +47,7 @@ class Info:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one image or one batch contributes."""
+    """The share of one image or one batch."""
 
     count: int
     height: int
@@ -156,7 +156,7 @@ def _count_metadata(index: Index) -> dict[str, int]:
 
 
 def _total_cost(parts: list[_Part]) -> int | None:
-    """Add up the costs; what no network coded counts with its bytes."""
+    """Add up the costs; parts that no network coded count with their bytes."""
     if all(part.cost is None for part in parts):
         return None
     return sum(cost_of_bytes(p.size) if p.cost is None else p.cost for p in parts)

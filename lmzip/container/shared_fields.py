@@ -5,19 +5,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lmzip.container.binary import Reader, Writer
 from lmzip.errors import DamagedError, FormatError, OrderError, VersionError
-from lmzip.network.registry import Model
 from lmzip.order.orders import CUSTOM, Order, parse_order
 from lmzip.picture import MAX_SIDE
+
+if TYPE_CHECKING:  # describing a file needs no network
+    from lmzip.network.registry import Model
 
 MAGIC = b"\x89LMZ"
 VERSION = 1
 IMAGE, ARCHIVE = 1, 2
-FINGERPRINT_BYTES = 8  # how much of a model's fingerprint a file carries
+FINGERPRINT_BYTES = 8  # how much of a model's fingerprint is stored in a file
 MAX_BLOCKS = 256  # of metadata, for one image
 _BYTES_OF_ENTRY = 120  # of memory, for each pixel of a custom order while it is read
 _FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
@@ -60,7 +63,7 @@ def read_size(reader: Reader) -> tuple[int, int]:
     """Read height and width; raises FormatError unless an image can have such sides."""
     height, width = reader.varint(), reader.varint()
     if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
-        raise FormatError(f"an image of {width}x{height} pixels")
+        raise FormatError(f"impossible image size {width}x{height}")
     reader.limits.check_pixels(height, width)
     return height, width
 
@@ -88,7 +91,7 @@ def write_order(writer: Writer, order: Order) -> None:
 
 
 def read_order(reader: Reader, pixels: int) -> Order:
-    """Read an order for images, or tiles, of so many pixels."""
+    """Read an order for images or tiles with this many pixels."""
     number, variant = reader.byte(), reader.byte()
     if number not in _FAMILIES or variant > 7:
         raise FormatError(f"unknown order {number}, variant {variant}")

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from lmzip.order.orders import Order
 
-# The most rows and columns of a tile. Each row of a raster makes a decoder wait a few steps, so low
-# tiles are faster: 2 x 250x500 take 5/8 of the steps of 500x500, for 0.05 % more bytes.
+# The largest height and width of a tile. Each row of a raster costs a decoder a few steps, so low
+# tiles are faster: two of 250x500 take 5/8 of the steps of 500x500, for 0.05 % more bytes.
 TILE = (256, 512)
 MAX_TILE_PIXELS = 1 << 26  # a decoder needs memory in proportion; custom orders make large tiles
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle of a picture: rows and columns, each from a first to before an end."""
+    """A rectangle of a picture: its rows and columns, each as a first one and an end."""
 
     rows: tuple[int, int]
     columns: tuple[int, int]
@@ -41,7 +41,7 @@ class Tile:
 def choose_grid(height: int, width: int, order: Order | None = None) -> tuple[int, int]:
     """Return the rows and columns of tiles into which lmzip cuts a picture.
 
-    A custom order is one of all pixels, so the picture stays whole.
+    A custom order covers all pixels, so such a picture is a single tile.
     """
     if order is not None and order.permutation is not None:
         return 1, 1

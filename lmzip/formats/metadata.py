@@ -1,4 +1,4 @@
-"""Metadata blocks: what travels with a picture, by four-letter tag, and what each tag contains.
+"""Metadata blocks: what travels with a picture, and what each four-letter tag contains.
 
 The container stores the blocks verbatim. This is the only place that says what is in them; "BE" and
 "LE" are big- and little-endian, "u4" an unsigned integer of four bytes.
@@ -61,7 +61,7 @@ _LARGEST_BLOCK = 1 << 26  # what a compressed chunk may expand to
 
 
 def strip_metadata(picture: Picture) -> Picture:
-    """Return the picture with nothing beside its samples but what they need to be understood."""
+    """Return the picture with only the metadata that its samples need to be understood."""
     kept = {tag: block for tag, block in picture.metadata.items() if tag in ESSENTIAL}
     return replace(picture, metadata=kept)
 

@@ -80,7 +80,7 @@ def _read_plain(text: bytes, count: int, bits: bool) -> npt.NDArray[np.int64]:
     try:
         numbers = np.array([int(token) for token in tokens], np.int64)
     except (ValueError, OverflowError):
-        raise InputError("damaged PNM file (a sample is no number)") from None
+        raise InputError("damaged PNM file (a sample is not a number)") from None
     if numbers.min() < 0 or numbers.max() >= 1 << 16:
         raise InputError(f"damaged PNM file (samples from {numbers.min()} to {numbers.max()})")
     return numbers

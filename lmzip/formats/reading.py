@@ -1,4 +1,4 @@
-"""Image files to pictures: PNG, TIFF, BMP, PNM, WebP, GIF, QOI, and JPEG for what it is worth.
+"""Image files to pictures: PNG, TIFF, BMP, PNM, WebP, GIF and QOI, and the pixels of JPEG files.
 
 Invariant: the samples are those that the file holds, colours under transparent pixels included, and
 so is the mode. A file whose samples would have to be changed is refused. PNG and PNM have readers
@@ -40,7 +40,7 @@ _PNG_MODES = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A picture, the format of its file, and what its user should know about it."""
+    """A picture, the format of its file, and warnings for the user."""
 
     picture: Picture
     format: str
@@ -142,9 +142,8 @@ def _read_with_pillow(data: bytes) -> Reading:
         except PILLOW_ERRORS as error:
             raise InputError(f"damaged {kind} file ({_reason(error)})") from None
     if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)):
-        remarks.append(
-            f"its exact pixels will take more bytes than this {'WebP' if kind == 'WEBP' else kind}"
-        )
+        name = "WebP" if kind == "WEBP" else kind
+        remarks.append(f"stored exactly, its pixels take more bytes than this {name}")
     return Reading(picture, kind, tuple(remarks), frames)
 
 

@@ -97,7 +97,7 @@ def explain_failure(data: bytes) -> str:
 
 
 def _check_samples(tags: Any) -> None:
-    """Raise InputError if tags say of the samples what a picture cannot hold."""
+    """Raise InputError if the tags describe samples that a picture cannot hold."""
     bits = max(_numbers(tags, _BITS), default=1)
     photometric = _number(tags, _PHOTOMETRIC, _MIN_IS_WHITE)  # like Pillow
     compression = _number(tags, _COMPRESSION, 1)
@@ -141,12 +141,12 @@ def _numbers(tags: Any, tag: int) -> tuple[int, ...]:
     value = tags.get(tag, ())
     values = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(number, int) for number in values):
-        raise InputError(f"damaged TIFF file (tag {tag} is no integer)")
+        raise InputError(f"damaged TIFF file (tag {tag} is not an integer)")
     return values
 
 
 def _describe_layout(tags: Any) -> str:
-    """Return the refusal of what `_check_samples` lets pass, but Pillow has no mode for."""
+    """Return why to refuse a layout that `_check_samples` accepts but Pillow has no mode for."""
     number = _number(tags, _SAMPLES, 1)
     samples = f"{number} sample{'s' if number > 1 else ''} a pixel of {max(tags[_BITS])} bits"
     planes = ", in planes" if tags.get(_PLANES) == _PLANAR else ""

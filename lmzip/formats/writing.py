@@ -41,7 +41,7 @@ _TIFF_STRIP = 1 << 18  # bytes of a strip before compression, about
 
 
 def default_suffix(picture: Picture) -> str:
-    """Return the ending of the file that a picture is restored to if nobody says otherwise."""
+    """Return the file ending to use for a picture by default."""
     name = picture.mode.name
     if "MAXV" in picture.metadata and name in _PNM_SUFFIXES:  # no other format knows white levels
         return _PNM_SUFFIXES[name]
@@ -58,7 +58,7 @@ def check_suffix(suffix: str) -> None:
 
 
 def write_picture(picture: Picture, suffix: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the content of an image file, and what its user should know about it.
+    """Return the content of an image file, and remarks for the user.
 
     The ending, such as ".png", chooses the format. Raises InputError if it cannot hold the picture.
     """
@@ -75,7 +75,7 @@ def write_picture(picture: Picture, suffix: str) -> tuple[bytes, tuple[str, ...]
 
 
 def to_true_colour(picture: Picture) -> Picture:
-    """Return the picture as RGB or RGBA (16-bit ones likewise), transparency as alpha."""
+    """Return the picture as RGB or RGBA (or their 16-bit modes), transparency as alpha."""
     samples, name, metadata = picture.samples, picture.mode.name, picture.metadata
     deep = "16" if name.endswith("16") else ""
     key = metadata.get("TRNS")
@@ -95,7 +95,7 @@ def to_true_colour(picture: Picture) -> Picture:
             samples, alpha = samples[:, :, :-1], samples[:, :, -1:]
         elif key is not None:
             full = np.iinfo(samples.dtype).max
-            # A key has the depth of the original file, samples run to the full.
+            # The key has the depth of the original file; the samples use the full range.
             scale = full // ((1 << _bits(picture)) - 1)
             colour = np.frombuffer(key, ">u2").astype(np.int64) * scale
             transparent = (samples == colour).all(2, keepdims=True)

@@ -74,7 +74,7 @@ class Layer:
             raise ModelError(f"{name}: weights must fit 16 bits")
 
     def check_shape(self, name: str, inputs: int, outputs: int) -> None:
-        """Raise ModelError unless the tensors fit each other and the layers around."""
+        """Raise ModelError unless the tensors fit each other and the neighbouring layers."""
         taps = len(self.taps.offsets)
         if not inputs or not outputs or len(set(self.taps.offsets)) != taps or not taps:
             raise ModelError(f"{name}: {inputs} inputs, {outputs} outputs, {taps} taps")
@@ -113,7 +113,7 @@ class IntegerNetwork:
     out: Layer
     tables: Tables
     orders: tuple[str, ...]  # the families and variants it was trained for, "raster" or "raster:*"
-    notes: Mapping[str, Any]  # what the model's card says; no part of the fingerprint
+    notes: Mapping[str, Any]  # what the model's card says; not part of the fingerprint
 
     @property
     def couplings(self) -> int:
@@ -243,7 +243,7 @@ _NUMBERS = (
 
 
 def _arithmetic(network: IntegerNetwork) -> dict[str, int]:
-    """The numbers, beside the tensors, that decide what the network computes."""
+    """Return the numbers that, with the tensors, decide what the network computes."""
     return {
         "channels": network.channels,
         "mixtures": network.mixtures,

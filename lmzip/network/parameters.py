@@ -1,4 +1,4 @@
-"""The parameters of the mixture: what the network says of each pixel, in integers."""
+"""The parameters of the mixture: what the network says about each pixel, in integers."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def load_model(name_or_path: str | Path) -> Model:
             raise ModelError(f"{path}: no such model file")
         return _load(path.resolve())
     names = ", ".join(entry.name for entry in list_models()) or "none"
-    raise ModelError(f"unknown model {str(name_or_path)!r}: released are {names}")
+    raise ModelError(f"unknown model {str(name_or_path)!r}: the released ones are {names}")
 
 
 def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Model:

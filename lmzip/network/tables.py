@@ -1,7 +1,7 @@
 """The functions that the mixture looks up, as tables of integers that come with a network.
 
-No transcendental function runs when a file is read or written, so no machine can differ
-(FORMAT.md, "Model files").
+No transcendental function is evaluated when a file is read or written, so machines cannot differ
+(FORMAT.md, "Tables").
 """
 
 from __future__ import annotations

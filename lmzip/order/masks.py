@@ -24,7 +24,7 @@ class Kernel:
     holds features that depend on earlier pixels only.
 
     A slope s, for networks that only ever see plain raster order, also hides the taps that lie s or
-    more columns to the right for each row above. A decoder's wavefront then needs s steps a row.
+    more columns to the right for each row above. A decoder's wavefront then needs s steps per row.
     """
 
     height: int
@@ -67,5 +67,5 @@ def make_mask(ranks: Ranks, kernel: Kernel) -> Mask:
 
 
 def overlap(offset: int, size: int) -> slice:
-    """Return the places p of 0..size-1 for which p + offset lies there too."""
+    """Return the positions p in 0..size-1 for which p + offset is in that range too."""
     return slice(min(max(0, -offset), size), max(0, size - max(0, offset)))

@@ -1,10 +1,10 @@
-"""Pixel orders: in which sequence the pixels of an image are coded.
+"""Pixel orders: the sequence in which the pixels of an image are coded.
 
 An order is a permutation of the pixels. It never moves a pixel: it only decides which neighbours
 each pixel may see (`masks.py`, the paper's Algorithm 2). Everything downstream works on *ranks*:
 an int32 array (height, width) that holds, for each pixel, its place in the order.
 
-Three families fit any rectangle, each in eight variants; a custom order is bound to one shape.
+Three families fit any rectangle, each in eight variants. A custom order is for a single shape.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _check_permutation(order: npt.ArrayLike) -> tuple[int, ...]:
     except ValueError as error:
         raise OrderError("a custom order cannot have rows of different lengths") from error
     if flat.dtype.kind not in "iu":
-        raise OrderError(f"a custom order holds integers, not {flat.dtype}")
+        raise OrderError(f"a custom order must hold integers, not {flat.dtype}")
     if flat.size == 0:
         raise OrderError("the custom order has no entries")
     outside = flat[(flat < 0) | (flat >= flat.size)]

@@ -55,7 +55,7 @@ class Neighbours:
 
 
 class NeighbourTable(dict[Taps, Neighbours]):
-    """The neighbours of each layer, found when they are first asked for: not all layers ask."""
+    """The neighbours of each layer, computed on first use: not every layer needs them."""
 
     def __init__(self, ranks: Ranks, grid: Int32s, sequence: Int32s) -> None:
         super().__init__()
@@ -122,9 +122,9 @@ def _count_steps(ranks: Ranks, offsets: Sequence[Offset]) -> npt.NDArray[np.int6
 
 
 def _likely_slopes(offsets: Sequence[Offset]) -> set[int]:
-    """Return how many steps a line takes, as the taps ahead in earlier lines demand.
+    """Return how many steps a line may take, judging by the taps that reach ahead in earlier lines.
 
-    Lines may be rows or columns, and run either way: each of these views gives a slope to try.
+    Lines may be rows or columns and run in either direction; each case gives a slope to try.
     """
     slopes = set()
     for ahead, back in ((1, 0), (0, 1)):
@@ -154,7 +154,7 @@ def _next_steps(
 
 
 def _count_steps_of_any(ranks: Ranks, offsets: Sequence[Offset]) -> npt.NDArray[np.int64]:
-    """Take away the pixels that need nothing, and count off what the rest still need."""
+    """Repeatedly remove the pixels whose needs are met, counting down the needs of the others."""
     height, width = ranks.shape
     pixels = height * width
     dependents = np.full((pixels + 1, len(offsets)), pixels, np.int32)

@@ -230,7 +230,7 @@ def test_a_jpeg_is_taken_with_a_warning(cli):
     Image.new("RGB", (16, 16), "red").save("x.jpg")
     result = cli.compress("x.jpg")
     assert (result.code, result.err) == (
-        0, "lmzip: x.jpg: warning: its exact pixels will take more bytes than this JPEG\n"
+        0, "lmzip: x.jpg: warning: stored exactly, its pixels take more bytes than this JPEG\n"
     )  # fmt: skip
     assert cli.compress("-f", "-q", "x.jpg").err == ""
 
@@ -330,7 +330,7 @@ def test_wrong_usage_is_exit_2(cli, args, error):
 @pytest.mark.parametrize(
     ("option", "code", "error"),
     [
-        (["--model", "nonsense"], 4, "unknown model 'nonsense': released are "),
+        (["--model", "nonsense"], 4, "unknown model 'nonsense': the released ones are "),
         (["--model", "no.safetensors"], 4, "no.safetensors: no such model file"),
         (["--order", "zigzag"], 2, "unknown order 'zigzag': choose from "),
         (["--order", "s-curve"], 2, "model 'tiny' is for raster only, not s-curve"),

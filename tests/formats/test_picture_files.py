@@ -198,7 +198,7 @@ def test_lossy_webp_is_read_with_a_warning(profile):
         file = io.BytesIO()
         image = Image.fromarray(make_picture("RGB").samples)
         image.save(file, "WEBP", lossless=lossless, icc_profile=profile)
-        warned = () if lossless else ("its exact pixels will take more bytes than this WebP",)
+        warned = () if lossless else ("stored exactly, its pixels take more bytes than this WebP",)
         assert read_picture(file.getvalue()).warnings == warned
 
 
@@ -208,7 +208,7 @@ def test_jpeg_is_read_with_a_warning():
         file, "JPEG", exif=b"Exif\0\0" + make_exif(), icc_profile=ICC
     )  # fmt: skip
     reading = read_picture(file.getvalue())
-    assert reading.warnings == ("its exact pixels will take more bytes than this JPEG",)
+    assert reading.warnings == ("stored exactly, its pixels take more bytes than this JPEG",)
     assert reading.picture.metadata["EXIF"] == make_exif()
     assert reading.picture.metadata["ICCP"] == ICC
 

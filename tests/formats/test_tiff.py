@@ -141,7 +141,7 @@ REFUSED = {
         lambda: of_channels(3, photometric="rgb").replace(
             _UNCOMPRESSED, _UNCOMPRESSED[:2] + b"\2\0\1\0\0\0\n\0"
         ),
-        "damaged TIFF file (tag 259 is no integer)",
+        "damaged TIFF file (tag 259 is not an integer)",
     ),
     "big-endian BigTIFF": (
         lambda: write_tiff(make_samples("u1", 9, 8), bigtiff=True, byteorder=">"),
