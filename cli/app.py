@@ -1,7 +1,7 @@
 """The group of commands, and the one place where a run of lmzip ends.
 
-A command's module is imported when the command runs, so that `lmzip --help` is there at once and
-nothing imports torch that does not need it.
+A command's module is imported when the command runs, so that `lmzip --help` is instant and only
+the commands that need torch import it.
 
 Exit codes: 0 all done, 1 a file failed, 2 usage, 3 damaged data or verification mismatch, 4 model
 missing or not the one that a file names; 128 + n after signal n.
@@ -23,7 +23,7 @@ from lmzip.cli.console import describe_os_error, exit_code_of, print_error
 _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "compress": ("compress", "Compress images to .lmz files, or to one archive."),
     "decompress": ("decompress", "Restore images from .lmz files."),
-    "info": ("info", "Show what files say of themselves, without decoding."),
+    "info": ("info", "Describe files without decoding them."),
     "verify": ("verify", "Decode files and check every checksum."),
     "models": ("models", "List the models that are installed."),
     "demo": ("demo", "Compress and restore a few photographs."),
@@ -49,7 +49,7 @@ Shell completion (bash; for zsh and fish write zsh_source, fish_source):
 
 
 class Interrupted(BaseException):
-    """A signal asks lmzip to end. (Of a KeyboardInterrupt, click would make a line of its own.)"""
+    """A signal asks lmzip to end. (For a KeyboardInterrupt, click would print a line itself.)"""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -56,7 +56,7 @@ _NAME_WIDTH = 18
 )  # fmt: skip
 @click.option(
     "--effort", type=click.Choice(EFFORTS), default=Options.effort,
-    help="fast tries one model; best more of them, and classical coders at their strongest.",
+    help="fast tries one model; best tries more, and classical coders at their strongest.",
 )  # fmt: skip
 @click.option(
     "--verify/--no-verify", default=True,
@@ -88,18 +88,20 @@ def compress_command(
     the pixels of JPEG files; "-" is stdin. Writes .lmz files beside the inputs unless -o says
     otherwise.
 
-    One line a file: raw size, file size, ratio, bits per dimension of the file and of the model
-    alone, seconds.
+    Prints a line for each file: raw size, file size, ratio, bits per dimension of the file and of
+    the model alone, seconds.
     """
     if not keep and not verify:
-        raise click.UsageError("--rm deletes what has been verified: leave out --no-verify")
+        raise click.UsageError("--rm deletes only what was verified: leave out --no-verify")
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     options = Options(model, order, effort, threads)
     _check_choice(options)
-    left_alone = _LeftAlone()
-    sources = find_sources(inputs, recursive, left_alone.is_wanted, report)
-    if left_alone.count:
-        report.remark(f"{left_alone.count} JPEG files left alone: their pixels would take more")
+    skipped = _SkippedJpegs()
+    sources = find_sources(inputs, recursive, skipped.is_wanted, report)
+    if skipped.count:
+        report.remark(
+            f"{skipped.count} JPEG files skipped: their exact pixels would take more space"
+        )
     job = _Compression(options, verify, strip, keep, report)
     if archive:
         if output is None and not to_stdout:
@@ -123,7 +125,7 @@ def compress_command(
 
 
 class _Compression:
-    """What the files of one command have in common, and their totals."""
+    """The settings that all files of a command share, and their totals."""
 
     def __init__(
         self, options: Options, verify: bool, strip: bool, keep: bool, report: Report
@@ -176,9 +178,9 @@ class _Compression:
                     targets.check_input(target, source)
                 if inside in used:
                     other, _ = used[inside]
-                    raise OutputError(f"{other.name} is {inside} in the archive already")
+                    raise OutputError(f"{other.name} already has the name {inside} in the archive")
                 if not _is_utf8(inside):
-                    raise OutputError("its name is not UTF-8, as names in an archive have to be")
+                    raise OutputError("names in an archive must be UTF-8, and this one is not")
                 picture, complete = self._read(source)
                 pictures.append((inside, picture))
                 used[inside] = source, complete
@@ -196,11 +198,11 @@ class _Compression:
                 self._remove(source, target, complete, targets)
 
     def _remove(self, source: Source, target: Path, complete: bool, targets: Targets) -> None:
-        """Delete an input, all of which is in the output."""
+        """Delete an input, if the output holds all of it."""
         if complete:
             targets.remove_input(source, target)
         else:
-            self.report.warn(source.name, "not deleted: not all of it is in the output")
+            self.report.warn(source.name, "not deleted: the output does not hold all of it")
 
     def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
         with Archive(data, model=self._own_model(), threads=self.options.threads) as archive:
@@ -227,7 +229,7 @@ class _Compression:
         }
 
     def _read(self, source: Source) -> tuple[Picture, bool]:
-        """Return what to compress, and whether that is all of the file."""
+        """Return the picture to compress, and whether it is all that the file holds."""
         status, data = source.status(), source.read()
         reading = read_image(data)
         for remark in reading.warnings:
@@ -284,9 +286,11 @@ def _compare(decoded: Picture, picture: Picture) -> None:
     """Raise VerificationError unless a picture came back as it was."""
     same = decoded.mode == picture.mode and decoded.samples.shape == picture.samples.shape
     if not same or (decoded.samples != picture.samples).any():
-        raise VerificationError("verification failed: other pixels come back (nothing written)")
+        raise VerificationError("verification failed: the decoded pixels differ (nothing written)")
     if dict(decoded.metadata) != dict(picture.metadata):
-        raise VerificationError("verification failed: other metadata come back (nothing written)")
+        raise VerificationError(
+            "verification failed: the decoded metadata differs (nothing written)"
+        )
 
 
 def _check_stdout(targets: Targets, report: Report) -> None:
@@ -297,7 +301,7 @@ def _check_stdout(targets: Targets, report: Report) -> None:
 
 
 def _check_choice(options: Options) -> None:
-    """Find out that a model or an order cannot be used before any file is touched."""
+    """Raise UsageError if a model or order cannot be used, before any file is touched."""
     try:
         check_options(options)
     except InputError as error:
@@ -311,8 +315,8 @@ def _is_utf8(name: str) -> bool:
         return False
 
 
-class _LeftAlone:
-    """Counts the JPEG files that `-r` passes over: they would grow, so they have to be named."""
+class _SkippedJpegs:
+    """Counts the JPEG files that `-r` skips: they would grow, so they must be named explicitly."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,7 +1,7 @@
-"""Report: counts what happened, prints it, and owns the exit code.
+"""What the user sees: results, warnings, errors, a progress bar, and the exit code.
 
-Results go to stdout, everything else to stderr; errors are one line each, and a batch goes on after
-one. With `--json`, stdout gets one document at the end instead of lines.
+Results go to stdout, everything else to stderr. An error is one line, and a batch goes on after it.
+With `--json`, stdout gets one document at the end instead of lines.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ import click
 from lmzip import DamagedError, LmzipError, ModelError, Progress
 
 OK, FAILED, USAGE, DAMAGED, NO_MODEL = 0, 1, 2, 3, 4
-_GRAVITY = (DAMAGED, NO_MODEL, FAILED, OK)  # the gravest failure of a batch gives the exit code
+_GRAVITY = (
+    DAMAGED,
+    NO_MODEL,
+    FAILED,
+    OK,
+)  # the most serious failure of a batch gives the exit code
 _BAR_DELAY, _BAR_INTERVAL = 1.0, 0.1  # seconds
 
 
 class VerificationError(DamagedError):
-    """What was decoded is not what was encoded, or not what it is compared with."""
+    """The decoded image differs from what was encoded, or from what it is compared with."""
 
 
 def exit_code_of(error: BaseException) -> int:
@@ -47,7 +52,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 class Report:
-    """What a command has to say."""
+    """Counts what happens in a run, prints it, and owns the exit code."""
 
     def __init__(self, *, quiet: bool = False, verbose: int = 0, as_json: bool = False) -> None:
         self.quiet, self.verbose, self.as_json = quiet, verbose, as_json
@@ -69,22 +74,22 @@ class Report:
             click.echo(lines, err=self.lines_to_stderr)
 
     def remark(self, text: str) -> None:
-        """Print something about the whole run that its user should know."""
+        """Print something the user should know about the whole run."""
         if not self.quiet:
             print_error(text)
 
     def note(self, text: str) -> None:
-        """Print what only those want to know who ask for more."""
+        """Print a detail, if the user asked for more with -v."""
         if self.verbose:
             print_error(text)
 
     def warn(self, name: str, text: str) -> None:
-        """Print a warning: the file is dealt with nevertheless."""
+        """Print a warning about a file that is processed all the same."""
         if not self.quiet:
             print_error(f"{name}: warning: {text}")
 
     def fail(self, name: str, reason: str, code: int = FAILED, hint: str = "") -> None:
-        """Print an error and remember that not all went well."""
+        """Print an error and remember the failure."""
         self.failures += 1
         print_error(f"{name}: {reason}")
         if hint:
@@ -94,11 +99,11 @@ class Report:
 
     @contextlib.contextmanager
     def file(self, name: str) -> Iterator[None]:
-        """Deal with one file of a batch: its errors are reported and stop nothing else."""
+        """Process one file of a batch: report its errors, and let the others go on."""
         try:
             yield
         except BrokenPipeError:
-            raise  # whoever was to get the results is gone
+            raise  # the reader of our output is gone
         except LmzipError as error:
             self._fail_with(name, " ".join(str(error).split()), error)
         except OSError as error:
@@ -107,7 +112,7 @@ class Report:
             self._fail_with(name, "not enough memory", error)
         except Exception as error:
             self._fail_with(name, f"internal error ({type(error).__name__}: {error})", error)
-            print_error("please report it, with what -vv prints", label="hint")
+            print_error("please report this, with the output of -vv", label="hint")
 
     def _fail_with(self, name: str, reason: str, error: BaseException) -> None:
         self.fail(name, reason, exit_code_of(error), getattr(error, "hint", ""))
@@ -123,7 +128,7 @@ class Report:
 
     @contextlib.contextmanager
     def progress(self, label: str) -> Iterator[Progress | None]:
-        """Show a bar on a terminal, if the work takes long enough to need one."""
+        """Show a progress bar on a terminal, if the work takes long enough to need one."""
         if self.quiet or not sys.stderr.isatty():
             yield None
             return
@@ -160,7 +165,7 @@ class Report:
 
 
 def _reason_for(name: str, error: OSError) -> str:
-    """Return the system's reason; with the file, if it is not the one that is dealt with."""
+    """Return the system's reason, and the file if it is not the one being processed."""
     reason = error.strerror or str(error)
     if error.filename and str(error.filename) != name:
         return f"{error.filename}: {reason}"
@@ -168,7 +173,7 @@ def _reason_for(name: str, error: OSError) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what would break a line or upset a terminal: names of files may hold anything."""
+    """Escape what would break a line or confuse a terminal: file names may contain anything."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

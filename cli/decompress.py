@@ -48,7 +48,7 @@ def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None)
 @output_options("The output: a file, or a folder for several and for archives.")
 @click.option(
     "--format", "kind", metavar="FORMAT", type=click.Choice([s[1:] for s in WRITABLE_SUFFIXES]),
-    help="The format of the outputs if no name says it: png, tiff, webp, ...",
+    help="The format of outputs whose names do not say it: png, tiff, ...",
 )  # fmt: skip
 @click.option(
     "--region", callback=_parse_region, metavar="T,L,H,W",
@@ -80,12 +80,12 @@ def decompress_command(
 ) -> int:
     """Restore images from .lmz files.
 
-    The ending of the output's name says its format: png, tiff, webp (lossless), ppm, pgm, pbm,
-    pnm, bmp or qoi; PNG otherwise, or TIFF for CMYK and PNM for other levels of white, which PNG
-    cannot hold. An archive becomes a folder of images.
+    The ending of the output's name chooses its format: png, tiff, webp (lossless), ppm, pgm, pbm,
+    pnm, bmp or qoi. Without one it is PNG, or TIFF for CMYK and PNM for unusual levels of white,
+    which PNG cannot hold. An archive becomes a folder of images.
     """
     if region is not None and not keep:
-        raise click.UsageError("--rm would lose what lies outside of --region")
+        raise click.UsageError("--rm would lose everything outside --region")
     if only and not keep:
         raise click.UsageError("--rm would lose the other images of the archive")
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
@@ -114,7 +114,7 @@ def decompress_command(
 
 @dataclass
 class _Decompression:
-    """What the files of one command have in common."""
+    """The settings that all files of a command share."""
 
     targets: Targets
     suffix: str | None
@@ -157,7 +157,7 @@ class _Decompression:
         self._write(source, self.targets.of(source, suffix), suffix, picture, began)
 
     def remove(self, source: Source) -> None:
-        """Delete an input, all of which has been written to files."""
+        """Delete an input, if all of it has been written to files."""
         if source.name in self.targets.written.values() and not source.is_stdin:
             source.path.unlink()
 

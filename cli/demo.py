@@ -73,7 +73,7 @@ def _find_photographs() -> list[Path]:
     """Return the photographs inside scikit-image, without importing it."""
     package = importlib.util.find_spec("skimage")
     if package is None or package.origin is None:
-        raise InputError("no photographs at hand: name some images, or pip install scikit-image")
+        raise InputError("found no photographs: name some images, or pip install scikit-image")
     folder = Path(package.origin).parent / "data"
     found = [folder / name for name in _PHOTOGRAPHS if (folder / name).is_file()]
     if not found:
@@ -90,7 +90,7 @@ def _show(name: str, picture: Picture, threads: int, report: Report) -> None:
         restored = decompress_picture(data, threads=threads, progress=progress)
     seconds = time.monotonic() - began
     if restored.mode != picture.mode or (restored.samples != picture.samples).any():
-        raise VerificationError("other pixels came back")
+        raise VerificationError("the restored pixels differ")
     info = read_info(data)
     png, webp = _png_size(picture), _webp_size(picture)
     others = [size for size in (png, webp) if size]

@@ -1,4 +1,4 @@
-"""Pictures for people: bit maps with a scale, orders as paths, thumbnails."""
+"""Drawings: bit maps with a scale, orders as paths, thumbnails."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _draw_paths(
             if length > 1.5 * step:
                 draw.line(ends, shade, 1)
                 continue
-            if step > 4:  # an outline, since the map may be as bright as the path
+            if step > 4:  # an outline, because the map may be as bright as the path
                 draw.line(ends, (0, 0, 0), width + 2)
             draw.line(ends, shade, width)
         (x, y), radius = line[0], max(2, step / 4)

@@ -29,15 +29,17 @@ _FOLDER = click.Path(path_type=Path)
     "--set", "kind", type=click.Choice(SETS), help="Which data set FOLDER is; guessed otherwise."
 )
 @click.option("--split", default="test", metavar="NAME", help="train, valid or test (default).")
-@click.option("--orders", default="raster", metavar="LIST", help='As in "raster,s-curve:*".')
+@click.option("--orders", default="raster", metavar="LIST", help='Such as "raster,s-curve:*".')
 @click.option(
-    "--complete", metavar="LIST", help='Hide halves, as in "top,left,bottom", and measure them.'
+    "--complete", metavar="LIST", help='Hide halves, such as "top,left", and measure those.'
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N images.")
 @click.option(
-    "--crop", default=64, type=click.IntRange(1), metavar="N", help="Of images, N x N squares."
+    "--crop", default=64, type=click.IntRange(1), metavar="N", help="Crop images to N x N squares."
 )
-@click.option("--batch", default=32, type=click.IntRange(1), metavar="N", help="N images at once.")
+@click.option(
+    "--batch", default=32, type=click.IntRange(1), metavar="N", help="Evaluate N images at a time."
+)
 @common_options()
 def command(
     weights: Path,

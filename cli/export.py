@@ -30,20 +30,20 @@ _PATH = click.Path(path_type=Path)
     "--set", "kind", type=click.Choice(SETS), help="Which data set FOLDER is; guessed otherwise."
 )
 @click.option(
-    "--crop", default=64, type=click.IntRange(8), metavar="N", help="Of images, N x N squares."
+    "--crop", default=64, type=click.IntRange(8), metavar="N", help="Crop images to N x N squares."
 )
 @click.option(
     "--count", default=100, type=click.IntRange(1), metavar="N",
-    help="How many images to calibrate with, and to measure.",
+    help="How many images to calibrate with, and how many to measure.",
 )  # fmt: skip
 @click.option(
     "--order", "orders", multiple=True, default=("raster",), metavar="ORDER",
-    help='What it was trained for, such as raster or "raster:*"; may be repeated.',
+    help='An order it was trained for, such as "raster:*"; may be repeated.',
 )  # fmt: skip
 @click.option("--name", metavar="NAME", help="The model's name; the file's by default.")
 @click.option(
     "--note", "notes", multiple=True, metavar="KEY=TEXT",
-    help="Something for `lmzip models` to show; may be repeated.",
+    help="A note that `lmzip models` shows; may be repeated.",
 )  # fmt: skip
 @click.option("-f", "--force", is_flag=True, help="Overwrite an existing model file.")
 @common_options(threads=False)
@@ -64,8 +64,8 @@ def command(
 ) -> int:
     """Turn trained float WEIGHTS into the integer network that the codec runs.
 
-    Prints bits per dimension of the float network, of the integer network and of the coded bytes,
-    on images that are not those used for calibration.
+    Prints the bits per dimension of the float network, of the integer network and of the coded
+    bytes, measured on images that were not used for calibration.
     """
     said = dict(_parse_note(note) for note in notes)
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)

@@ -24,7 +24,7 @@ _PERMISSIONS = 0o777
 
 
 class OutputError(InputError):
-    """An output must not be written; `hint` says what would help."""
+    """An output may not be written; `hint` says what would help."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class OutputError(InputError):
 
 @dataclass(frozen=True)
 class Source:
-    """An input: its path, and the one that it has below the folder it was found in."""
+    """An input: its path, and its path relative to the folder it was found in."""
 
     path: Path
     relative: Path
@@ -56,7 +56,7 @@ class Source:
 def find_sources(
     inputs: Iterable[str], recursive: bool, wanted: Callable[[Path], bool], report: Report
 ) -> list[Source]:
-    """Return the files that the inputs stand for; folders need `-r`."""
+    """Return the files that the inputs name; folders need `-r`."""
     sources: list[Source] = []
     for name in inputs:
         path = Path(name)
@@ -67,7 +67,7 @@ def find_sources(
             chosen = [file for file in found if wanted(file)]
             sources += [Source(file, file.relative_to(path)) for file in chosen]
             if not chosen:
-                report.fail(name, "no files of the right kind in this folder")
+                report.fail(name, "this folder has no files of the right kind")
         else:
             report.fail(name, "is a folder", hint="-r goes through folders")
     return sources
@@ -98,7 +98,7 @@ class Targets:
     def plan(
         cls, sources: list[Source], output: str | None, force: bool, to_stdout: bool, many: bool
     ) -> Targets:
-        """Decide what `-o` and `-c` mean for these inputs; raises UsageError if they cannot be.
+        """Decide what `-o` and `-c` mean for these inputs; raises UsageError if they make no sense.
 
         `many` says that there may be more outputs than one, so that `-o` is a folder.
         """

@@ -8,7 +8,7 @@ from lmzip.formats import Reading, read_picture
 
 
 def read_image(data: bytes) -> Reading:
-    """Read an image file as large as it may be: its user has named it, and Pillow need not warn."""
+    """Read an image file of any size: the user named it, so Pillow need not warn of large ones."""
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
         return read_picture(data)

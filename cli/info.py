@@ -1,4 +1,4 @@
-"""lmzip info: what files say of themselves, without decoding pixels or loading a model."""
+"""lmzip info: describe files without decoding pixels or loading a model."""
 
 from __future__ import annotations
 

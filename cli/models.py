@@ -1,4 +1,4 @@
-"""lmzip models: what is installed, what it was trained on, and what it costs."""
+"""lmzip models: the installed models, what they were trained on, and what they cost."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def output_options(what: str) -> Callable[[F], F]:
                 click.option("-f", "--force", is_flag=True, help="Overwrite existing outputs."),
                 click.option(
                     "-k/--rm", "keep", default=True,
-                    help="Keep the inputs (default), or delete each after its output is safe.",
+                    help="Keep the inputs (default), or delete each once its output is safe.",
                 ),
                 click.option("-r", "--recursive", is_flag=True, help="Go through folders."),
             )
@@ -35,7 +35,7 @@ def output_options(what: str) -> Callable[[F], F]:
 def model_option(function: F) -> F:
     """--model of commands that decode."""
     return click.option(
-        "--model", metavar="FILE", help="The model file, if the files need one of your own."
+        "--model", metavar="FILE", help="The model file, if the files were made with your own."
     )(function)
 
 
@@ -44,7 +44,7 @@ def common_options(*, threads: bool = True, as_json: bool = True) -> Callable[[F
 
     def decorate(function: F) -> F:
         function = click.option(
-            "-v", "--verbose", count=True, help="Say more; -vv shows tracebacks."
+            "-v", "--verbose", count=True, help="Print more; -vv shows tracebacks."
         )(function)
         function = click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(function)
         if as_json:

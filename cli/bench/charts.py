@@ -147,7 +147,7 @@ def _tick_step(low: float, high: float) -> float:
 def place_labels(points: Sequence[tuple[str, float, float]]) -> list[tuple[float, float, str]]:
     """Return x, y and anchor of each label: beside its point, over no point and no other label.
 
-    Where there is no free place near a point, the label goes to the right, as if alone.
+    If there is no free place near a point, its label goes to the right.
     """
     circles = [(x - 6, y - 6, x + 6, y + 6) for _, x, y in points]
     boxes: list[tuple[float, float, float, float]] = []

@@ -35,7 +35,9 @@ _SHOWN = 3  # problems of a codec that are spelled out
 @click.argument("dataset", nargs=-1, required=True, metavar="[KIND] PATH")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N images.")
 @click.option("--title", metavar="TEXT", help="What tables and the page call the data set.")
-@click.option("--split", default="test", metavar="NAME", help="Of CIFAR-10 and MNIST: test, train.")
+@click.option(
+    "--split", default="test", metavar="NAME", help="test (default) or train, of a data set."
+)
 @click.option(
     "--model", "models", multiple=True, default=[Options.model], metavar="MODEL",
     help="A model's name or file; may be repeated.",
@@ -44,10 +46,12 @@ _SHOWN = 3  # problems of a codec that are spelled out
     "--order", "orders", multiple=True, default=[Options.order], metavar="ORDER",
     help="An order, or best; may be repeated.",
 )  # fmt: skip
-@click.option("--effort", type=click.Choice(EFFORTS), default="default", help="Of lmzip.")
+@click.option(
+    "--effort", type=click.Choice(EFFORTS), default="default", help="The effort of lmzip."
+)
 @click.option(
     "--archive/--no-archive", default=None,
-    help="Also measure lmzip's archives; by default if the images are small.",
+    help="Also measure lmzip's archives (default if the images are small).",
 )  # fmt: skip
 @click.option("--files/--no-files", default=True, help="Measure lmzip's single files (default).")
 @click.option(
@@ -85,15 +89,16 @@ def bench_command(
 ) -> int:
     """Measure lmzip and other codecs on the same images.
 
-    PATH is a folder of images, an image, an .npy array (N x H x W x C), or holds CIFAR-10 or MNIST;
-    KIND (cifar10, mnist, images, npy) says which if it is not plain.
+    PATH is a folder of images, an image, an .npy array (N x H x W x C), or holds CIFAR-10 or MNIST.
+    KIND (cifar10, mnist, binarized-mnist, images, npy) says which, if that is not obvious.
 
-    Columns: bits per dimension of the real bytes, those under lmzip's model alone, what the file
-    takes beyond them, bytes as a share of PNG's, raw megabytes a second to encode and decode, peak
-    memory, threads, and whether every image came back exactly. Ends with 3 if one did not.
+    Columns: bits per dimension of the actual bytes, those under lmzip's model alone, the overhead
+    of the former over the latter, bytes as a share of PNG's, raw megabytes per second to encode and
+    decode, peak memory, threads, and whether every image came back exactly. If one did not, the
+    exit code is 3.
 
     \b
-    A command is a template; {output:jxl} chooses an ending:
+    A command is a template; {output:jxl} sets a file ending:
       --command cjxl "cjxl -d 0 {input} {output:jxl}" "djxl {input} {output:png}"
     """
     if as_csv and as_json:
@@ -187,12 +192,12 @@ def _list_codecs(
         if names.count(name) > 1:
             raise InputError(f"two codecs are called {name!r}")
     if not codecs:
-        raise click.UsageError("nothing to measure: no peers, no files, no archive")
+        raise click.UsageError("nothing to measure: no peers, no files and no archive")
     return codecs
 
 
 def _report_problems(row: Measurement, report: Report) -> None:
-    """Name the images that a codec changed, which is grave, or failed on, which is its limit."""
+    """Name the images that a codec changed, which is an error, or could not code."""
     for problem in row.mismatches[:_SHOWN]:
         report.fail(f"{row.codec}: {problem.image}", f"not exact: {problem.reason}", DAMAGED)
     if row.mismatches:

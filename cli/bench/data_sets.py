@@ -80,7 +80,7 @@ class FolderSet(DataSet):
 
 
 def simplify(picture: Picture) -> Picture:
-    """Drop metadata; turn palette and 1-bit pictures into the colours that they stand for.
+    """Drop metadata; turn palette and 1-bit pictures into the colours they represent.
 
     So every codec gets the same samples, whether or not it knows palettes.
     """

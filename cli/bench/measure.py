@@ -1,12 +1,12 @@
 """One codec over one data set: real bytes, seconds, peak memory, and whether all came back.
 
-Every codec runs in fresh processes of its own, so that none profits from what another has loaded,
-memory can be told apart, and a codec that crashes takes nobody along. With several threads, as many
-processes share the images; an archive is one process with as many workers. Each process codes a
-small crop first, untimed: libraries and models are loaded once, not per image.
+Every codec runs in processes of its own, so that none profits from what another has loaded, its
+memory can be measured, and a crash affects no other codec. With several threads, as many processes
+share the images; an archive is one process with as many workers. Each process first codes a small
+crop, untimed, so that loading libraries and models does not count.
 
-An image on which a codec fails is a failure of the codec: it keeps its place in the result, and a
-set with failures has no size, since it could not be compared with the others' sizes.
+An image that a codec cannot code is a failure of the codec. Failures are listed in the result, and
+a set with failures has no size, because it could not be compared with those of other codecs.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _describe_end(code: int | None) -> str:
 
 
 def _fail(data: DataSet, number: int, reason: str) -> _Coded:
-    """Make a result for an image that a codec could not deal with."""
+    """Make the result of an image that a codec could not code."""
     samples = data.picture(number).samples
     problem = Problem(data.names[number], reason)
     return _Coded((number,), samples.nbytes, samples.size, failures=(problem,))
@@ -239,7 +239,7 @@ def _code_share(
     connection: Connection, codec: Codec, data: DataSet, share: range, workers: int
 ) -> None:
     """Code some images and send the results; the body of a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this process
     has_children = isinstance(codec, CommandPeer) or workers > 1
     with MemoryMeter(children=has_children) as memory:
         if isinstance(codec, LmzipArchive):

@@ -73,7 +73,7 @@ def _summarise(benchmark: Benchmark) -> str:
     verdict = f"{abs(share):.1%} {'smaller' if share < 0 else 'larger'}"
     return (
         f"With each image in a file of its own, <strong>{escape(subject.codec)}</strong> is "
-        f"<strong>{verdict}</strong> than {escape(reference.codec)} in all."
+        f"<strong>{verdict}</strong> than {escape(reference.codec)} in total."
     )
 
 
@@ -89,7 +89,7 @@ def _render_table(benchmark: Benchmark) -> str:
         f'<thead><tr><th scope="col">codec</th>{headings}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
         '</table></div>\n<p class="note">bpd: bits per sample of all bytes, over all images '
         "together. Model bpd: under lmzip's own prediction; overhead: what its files take beyond "
-        "that. Speeds are of raw samples. Memory: how much resident memory rises.</p></section>\n"
+        "that. Speeds count raw samples. Memory: the rise in resident memory.</p></section>\n"
     )
 
 
@@ -161,7 +161,7 @@ def _render_speed(benchmark: Benchmark) -> str:
     if not charts:
         return ""
     failing = sum(bool(row.failures) for row in benchmark.rows)
-    missing = f" {failing} that failed on an image have no place here." if failing else ""
+    missing = f" {failing} that failed on an image are not shown." if failing else ""
     return (
         '<section id="speed"><h2>Rate against speed</h2>\n<p>Lower is smaller, further right is '
         f'faster.{missing}</p>\n<div class="charts">{"".join(charts)}</div></section>\n'

@@ -1,7 +1,7 @@
-"""Other lossless codecs, to measure beside lmzip: those of Pillow and imagecodecs, and commands.
+"""Other lossless codecs to compare lmzip with: those of Pillow and imagecodecs, and commands.
 
-A peer gets exactly the samples that lmzip gets and must give exactly these back. What it cannot
-hold it must refuse. Each runs on one thread, at its strongest ordinary setting unless its name says
+A peer gets exactly the samples that lmzip gets and must return exactly these; what it cannot hold,
+it must refuse. Each runs on one thread, at its strongest ordinary setting unless its name says
 otherwise.
 """
 

@@ -1,6 +1,6 @@
-"""The table of a benchmark: in a terminal, as CSV, as JSON. The page has one of its own.
+"""The table of a benchmark: for the terminal, as CSV and as JSON. The page has its own.
 
-Numbers of a codec that failed on an image are left out: they would not be of the same images.
+If a codec failed on an image, its numbers are left out: they would be those of other images.
 """
 
 from __future__ import annotations

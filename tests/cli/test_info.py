@@ -105,7 +105,7 @@ def test_demo_without_photographs_says_what_to_do(cli, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = cli("demo")
     assert (result.code, result.err) == (
-        1, "lmzip: no photographs at hand: name some images, or pip install scikit-image\n"
+        1, "lmzip: found no photographs: name some images, or pip install scikit-image\n"
     )  # fmt: skip
 
 
