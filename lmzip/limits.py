@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from lmzip.errors import InputError, LimitError
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_INFLATE_AT_ONCE = 1 << 20  # bytes: so much memory is taken before anything comes out
+_INFLATE_AT_ONCE = 1 << 20  # bytes of memory taken before anything comes out
 # White pictures have some 400 samples a byte under the released networks, all others fewer; black
 # ones have any number. This many are let pass whatever their bytes: a tile of lmzip's own making.
 _FREE_SAMPLES = 1 << 19

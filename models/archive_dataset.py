@@ -1,4 +1,4 @@
-"""A torch data set over an archive: images decoded when they are asked for.
+"""An archive as a torch data set: images are decoded on access.
 
 A worker process of a DataLoader opens the archive for itself: an open file does not survive
 pickling, and after a fork it would be shared. So the archive is opened when it is first used, once
@@ -48,7 +48,7 @@ class ArchiveDataset(Dataset[Tensor]):
     def _open(self) -> lmzip.Archive:
         """Return this process's own archive."""
         if self._archive is None or self._process != os.getpid():
-            # Decoding is one of many workers' jobs here: it must not start workers of its own.
+            # A DataLoader runs many of these at once: each must not start workers of its own.
             self._archive = lmzip.open_archive(self._source, model=self._model, threads=1)
             self._process = os.getpid()
         return self._archive

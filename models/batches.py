@@ -24,7 +24,7 @@ from lmzip.order.orders import Order
 
 Indices = npt.NDArray[np.int64]
 
-# What random numbers are for: streams for different purposes never share a seed.
+# The purposes of random numbers: no two of them ever share a seed.
 _SOURCE, _ORDER, _SEQUENCE, _AUGMENT = range(4)
 _BLOCK = 4096  # steps whose sources are drawn together
 
@@ -33,7 +33,7 @@ class ImageSource:
     """The images of one `[[data]]` table, held in memory, from which batches are cut."""
 
     def __init__(self, recipe: DataRecipe, roots: Sequence[str | Path], channels: int = 3) -> None:
-        """Load the images; those of a folder are converted to so many channels, or to grey."""
+        """Load the images; those of a folder are converted to this many channels, or to grey."""
         self.recipe = recipe
         self.pictures: Tensor | list[Tensor]  # one tensor if all have one size
         if recipe.kind == "folder":

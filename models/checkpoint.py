@@ -25,7 +25,7 @@ class TrainingError(LmzipError):
 
 @dataclass
 class Counters:
-    """How far a run is: what a checkpoint holds beside tensors."""
+    """How far a run is: what a checkpoint holds besides tensors."""
 
     step: int = 0
     images: int = 0
@@ -97,7 +97,7 @@ class Snapshots:
                 old.unlink()
 
     def files(self, step: int) -> list[Path]:
-        """Return the snapshots up to a step: later ones are of a killed run's lost steps."""
+        """Return the snapshots up to a step: later ones belong to lost steps of a killed run."""
         files = sorted(self.folder.glob("*.safetensors"))
         return [file for file in files if int(file.stem) <= step]
 

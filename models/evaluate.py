@@ -1,4 +1,4 @@
-"""Likelihoods of a data set: under one order, averaged over several, and of a hidden region.
+"""Likelihoods of a data set: under one order, averaged over several, and of hidden regions.
 
 The figures of the paper's Tables 1 to 3: bits per dimension, and nats for binary data.
 

@@ -1,7 +1,7 @@
 """Reads the checkpoints of the paper's authors (ajayjain/lmconv) into our network.
 
 Their files wrap the parameters in a dict with the run's arguments and the optimiser's state.
-Nothing in a file is executed: it is read with `weights_only`. What the shapes do not tell (levels,
+Nothing in a file is executed: it is read with `weights_only`. What the shapes do not show (levels,
 dilation) comes from the stored arguments, or from the caller.
 """
 
@@ -21,7 +21,7 @@ from lmzip.models.paper import PaperConfig, PaperNetwork
 _STATE_KEYS = "model_state_dict", "state_dict", "model"
 _PARALLEL_PREFIX = "module."
 
-# From our names to theirs, applied one after the other.
+# From our names to theirs, applied in sequence.
 _RENAMES = (
     (r"^first\.", "u_init."),
     (r"^(up|down)\.(\d+)\.(\d+)\.", r"\1_layers.\2.u_stream.\3."),
@@ -122,7 +122,7 @@ def _find_state(checkpoint: Mapping[str, Any], path: str | os.PathLike[str]) -> 
 def _check_normalisation(
     state: Mapping[str, Tensor], arguments: Mapping[str, Any], path: str | os.PathLike[str]
 ) -> None:
-    """Refuse runs that normalised otherwise: channel normalisation leaves no trace in the names."""
+    """Refuse runs with another normalisation: that of channels leaves no trace in the names."""
     used = "weight_norm" if "u_init.weight_g" in state else arguments.get("normalization", "pono")
     if used != "pono":
         raise ModelError(f"{path}: trained with normalization {used!r}, only 'pono' can be read")

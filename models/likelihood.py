@@ -3,8 +3,8 @@
 A pixel has one or three channels of `count` levels. Level l stands for 2l / (count - 1) - 1 in
 [-1, 1]; its bin reaches half a step to either side, and the bins of the first and last level are
 open. So the probabilities of all levels add up to one whatever the parameters are. Weights are
-shared by the channels: the likelihood of a pixel is joint (section ARCHITECTURE of the paper, after
-PixelCNN++).
+shared by the channels: the likelihood of a pixel is joint (the paper's section on its
+architecture, after PixelCNN++).
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _window(kernel: Kernel) -> dict[str, Any]:
 def _convolve_group(x: Tensor, weight: Tensor, kernel: Kernel, group: PatternGroup) -> Tensor:
     """Convolve at the pixels of one group, with the visible part of the kernel.
 
-    If the rows do not divide by the period, the last ones are of no use (columns likewise).
+    If the period does not divide the rows, the last ones are not used (likewise for columns).
     """
     top, bottom, left, right = group.box
     visible = (weight * group.pattern.to(weight))[:, :, top : bottom + 1, left : right + 1]
@@ -211,7 +211,7 @@ def _align(before: int, after: int, first: int, period: int, size: int) -> tuple
 
     A kernel that reaches `before` and `after` its centre needs that much padding. Padding is
     cheapest inside the convolution, where it is symmetric: one end may have too much of it, and
-    the outputs that come out too many are cut off.
+    the surplus outputs are cut off.
     """
     count = -(-size // period)
     beyond = first + period * (count - 1) - (size - 1)  # of the last output, from the edge

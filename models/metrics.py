@@ -1,4 +1,4 @@
-"""What a training run reports: rows of a CSV file, lines or a bar on stderr, and a plot as PNG."""
+"""What a training run reports: a CSV file, lines or a bar on stderr, and a plot as PNG."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _nice_spacing(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is at least so large."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
 

@@ -83,8 +83,8 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 def split_parameters(network: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Return the matrices of the residual blocks, for Muon, and all other parameters, for Adam.
 
-    Blocks are what a network keeps in lists of modules. A single column is no matrix: the gains
-    of weight normalisation stay with Adam.
+    Blocks are what a network keeps in lists of modules. A single column does not count as a matrix:
+    the gains of weight normalisation stay with Adam.
     """
     stacks = [module for module in network.modules() if isinstance(module, nn.ModuleList)]
     inside = {id(parameter) for stack in stacks for parameter in stack.parameters()}
@@ -100,7 +100,7 @@ def split_parameters(network: nn.Module) -> tuple[list[nn.Parameter], list[nn.Pa
 class RateSchedule:
     """The learning rate over time, as a factor of the optimisers' rates.
 
-    `none` is constant for ever; `exponential` multiplies by 1 - decay_factor at each step; `linear`
+    `none` stays constant; `exponential` multiplies by 1 - decay_factor at each step; `linear`
     and `cosine` are constant up to `decay_start`, then fall to `final` within `decay_steps`.
     """
 
@@ -175,7 +175,7 @@ def make_optimisers(
 def ema_weight(step: int, decay: float) -> float:
     """Return how much of the average the weights after update `step` take over.
 
-    The first steps count more, or the average would long remember the start.
+    The first steps count more; otherwise the average would remember the start for long.
     """
     return 1 - min(decay, (1 + step) / (10 + step))
 

@@ -1,8 +1,8 @@
 """The paper's network: a PixelCNN++ of a single stream, built of locally masked convolutions.
 
-Section ARCHITECTURE of the paper: two passes of gated residual blocks, joined like a U-net: each
-block of the second pass receives a feature map of the first. Dilated layers between the stages take
-the place of resampling, which would preclude most orders. Features are normalised across the
+As in the paper's section on its architecture, two passes of gated residual blocks are joined like a
+U-net: each block of the second pass receives a feature map of the first. Dilated layers between the
+stages take the place of resampling, which would preclude most orders. Features are normalised across the
 channels at each position, because masks show each position a different number of neighbours. There
 is no dropout.
 

@@ -55,7 +55,7 @@ ACTIVATION_BITS = (12, 11, 10, 9, 8)
 STREAM_BITS = 0  # the stream needs no finer unit than activations of 12 bits: 2 more gain nothing
 STREAM_HEADROOM = 4  # bits that the stream may exceed an activation's usual range by
 PERCENTILE = 0.9999
-MOMENT_IMAGES = 32  # second moments need fewer images than extremes
+MOMENT_IMAGES = 32  # second moments need fewer images than extremes do
 
 LOGIT_UNIT = 64  # logits are in units of 1/64 bit
 LOG_SCALE_UNIT = 64  # log-scales are in units of 1/64 nat
@@ -93,7 +93,7 @@ def _quantise_to(
     name: str,
     notes: Mapping[str, Any],
 ) -> IntegerNetwork:
-    """Quantise with activations of so many bits."""
+    """Quantise with activations of this many bits."""
     config = network.config
     activation_max = (1 << bits) - 1
     to_activation = activation_max / seen.stream_range  # (width,)

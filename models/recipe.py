@@ -9,7 +9,7 @@
     [schedule]                     # ScheduleRecipe
     [average]                      # AverageRecipe
     [[data]]                       # DataRecipe, one for each source; a batch comes from one source
-    [[phase]]                      # PhaseRecipe: so many steps at a lower resolution, first to last
+    [[phase]]                      # PhaseRecipe: steps at a lower resolution, first to last
     [eval]                         # DataRecipe, and how often
     [log]                          # LogRecipe
 
@@ -103,16 +103,16 @@ class DataRecipe:
     kind: str
     path: str = ""  # below a data root; the data sets have their usual names by default
     split: str = "train"  # or test; binarized-mnist also has valid
-    limit: int = 0  # only so many images, from the first on; 0 is all
+    limit: int = 0  # use only the first images; 0 means all
     weight: float = 1.0  # how often a batch comes from this source, relative to the others
     batch: int = 16
     flip: bool = False  # mirror every other image
-    grey: bool = False  # their luma alone, which a compact network of three channels codes too
-    noise: float = 0.0  # add Gaussian noise of up to so many levels of 256
+    grey: bool = False  # use only their luma; for compact networks, of three channels too
+    noise: float = 0.0  # the largest strength of added Gaussian noise, in levels of 256
     bits: int = 8  # depth: 5 for CelebA-HQ; binarized-mnist has 1 in any case
     size: int = 0  # folder: scale every image to a square of this size
     crop: int = 0  # folder: cut random squares of this size
-    scales: tuple[int, ...] = (1,)  # folder, with a crop: average boxes of these sizes before
+    scales: tuple[int, ...] = (1,)  # folder, with a crop: average boxes of these sizes first
 
     def __post_init__(self) -> None:
         kinds = (*DATA_SETS, "folder")
@@ -143,7 +143,7 @@ class DataRecipe:
 
 @dataclass(frozen=True)
 class PhaseRecipe:
-    """So many steps on images whose boxes of `downscale` x `downscale` pixels are averaged."""
+    """Steps on images whose boxes of `downscale` x `downscale` pixels are averaged."""
 
     steps: int
     downscale: int = 1

@@ -1,4 +1,4 @@
-"""TOML tables as dataclasses: known keys only, all that are needed, each of the right type."""
+"""TOML tables as dataclasses: only known keys, none missing, each of the right type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def as_table(value: object, where: str) -> dict[str, Any]:
 
 def as_list(value: object, where: str) -> list[Any]:
     """Return a value that must be a list that is not empty."""
-    require(isinstance(value, list) and bool(value), where, value, "must be a list of some")
+    require(isinstance(value, list) and bool(value), where, value, "must be a list with entries")
     return typing.cast(list[Any], value)
 
 

@@ -9,7 +9,7 @@ asks for them). The same command again goes on from the checkpoint. A step's bat
 augmentation depend on nothing but the recipe and the step's number, and checkpoints are replaced
 whole, so a run that was killed at any moment continues with the very losses it would have had.
 
-A constant-rate run can be lengthened at will. `--from CHECKPOINT --decay STEPS --out ELSEWHERE`
+A constant-rate run can be extended at any time. `--from CHECKPOINT --decay STEPS --out ELSEWHERE`
 lets the rate decay from any of its checkpoints and leaves the checkpoint alone.
 
 Several processes: `torchrun --nproc-per-node N -m lmzip.cli train ...`. Each draws its own batches,
@@ -52,7 +52,7 @@ class RunOptions:
     steps: int | None = None  # stop after this step, whatever the schedule says
     init: Path | None = None  # float weights to start from, with fresh optimisers
     start: Path | None = None  # a checkpoint to start from, which stays as it is
-    decay: int | None = None  # start to decay at once, over so many steps
+    decay: int | None = None  # decay the rate from the start, over this many steps
 
 
 class Trainer:
@@ -223,7 +223,7 @@ class Trainer:
         return held_out is not None and self.progress.step % held_out.every == 0
 
     def _make_row(self, stop: bool) -> Row:
-        """Return the metrics of now; whoever interrupts a run does not wait for an evaluation."""
+        """Return the current metrics; an interrupted run does not wait for an evaluation."""
         progress = self.progress
         evaluate = self._is_evaluation_due() or (stop and not self.interrupted)
         return Row(
@@ -265,7 +265,7 @@ class Trainer:
 
 def _optimiser_settings(recipe: Recipe) -> dict[str, Any]:
     settings = asdict(recipe.optimiser)
-    del settings["clip"]  # is the trainer's business
+    del settings["clip"]  # handled by the trainer
     return settings
 
 

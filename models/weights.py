@@ -1,7 +1,7 @@
 """Float networks as files: one safetensors file with the configuration in its metadata.
 
 The metadata has three entries: `kind` ("compact" or "paper"), `config` (the fields of the
-configuration, as JSON) and `notes` (whatever the writer wants to say, as JSON). Nothing in such a
+configuration, as JSON) and `notes` (anything else worth saying, as JSON). Nothing in such a
 file is executed.
 """
 
