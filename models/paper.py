@@ -2,9 +2,9 @@
 
 As in the paper's section on its architecture, two passes of gated residual blocks are joined like a
 U-net: each block of the second pass receives a feature map of the first. Dilated layers between the
-stages take the place of resampling, which would preclude most orders. Features are normalised across the
-channels at each position, because masks show each position a different number of neighbours. There
-is no dropout.
+stages take the place of resampling, which would preclude most orders. Features are normalised
+across the channels at each position, because masks show each position a different number of
+neighbours. There is no dropout.
 
 A pixel's prediction depends on earlier pixels only: the first layer hides the centre, all the
 others may see it, and nothing else mixes positions.

@@ -4,9 +4,9 @@
 
 In raster order, half of each kernel sees nothing, so it is never trained. Here the upper half is
 mirrored into the lower one, and the left neighbours into the right ones: images turned upside down
-are much like others, so the flipped order starts as good as raster itself and the other variants not
-far behind. Training over all orders from there (recipe `thumb-any`) needs a fraction of what it needs
-from random weights.
+are much like others, so the flipped order starts as good as raster itself and the other variants
+not far behind. Training over all orders from there (recipe `thumb-any`) needs a fraction of what it
+needs from random weights.
 """
 
 from __future__ import annotations
