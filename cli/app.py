@@ -10,6 +10,7 @@ missing or not the one that a file names; 128 + n after signal n.
 from __future__ import annotations
 
 import importlib
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -94,7 +95,18 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
+    buffer_stdout()
     sys.exit(run(args))
+
+
+def buffer_stdout() -> None:
+    """Let stdout write all it is given, or fail: without a buffer, it may write a part of it.
+
+    PYTHONUNBUFFERED takes the buffer away, and a full disk then cuts a file short without a word.
+    """
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        kept = {"encoding": sys.stdout.encoding, "errors": sys.stdout.errors}
+        sys.stdout = open(sys.stdout.fileno(), "w", closefd=False, **kept)  # noqa: SIM115
 
 
 def run(args: Sequence[str] | None) -> int:
@@ -103,6 +115,9 @@ def run(args: Sequence[str] | None) -> int:
         code = app.main(args, prog_name="lmzip", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else error.message, err=True)
+        return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "lmzip"
         print_error(_one_line(error.format_message()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -13,15 +14,18 @@ from lmzip import (
     Archive,
     Info,
     InputError,
+    Limits,
+    LmzipError,
     Options,
     Picture,
+    Progress,
     check_options,
     compress_picture,
     decompress_picture,
     pack_archive,
     read_info,
 )
-from lmzip.cli.console import Report, VerificationError, fit_name, format_size
+from lmzip.cli.console import Report, VerificationError, count_of, fit_name, format_size
 from lmzip.cli.files import (
     STANDARD,
     OutputError,
@@ -30,13 +34,14 @@ from lmzip.cli.files import (
     find_sources,
 )
 from lmzip.cli.images import read_image
-from lmzip.cli.options import common_options, output_options
+from lmzip.cli.options import common_options, limit_options, output_options
 from lmzip.formats import (
     LOSSY_SUFFIXES,
     READABLE_SUFFIXES,
     file_times,
     strip_metadata,
     time_block,
+    with_format,
 )
 
 _SUFFIX = ".lmz"
@@ -63,6 +68,11 @@ _NAME_WIDTH = 18
     help="Decode and compare before anything is written (default).",
 )  # fmt: skip
 @click.option("--strip", is_flag=True, help="Drop metadata: profiles, EXIF, texts, times.")
+@click.option(
+    "--skip-existing", is_flag=True,
+    help="Pass over inputs whose output exists and restores them exactly.",
+)  # fmt: skip
+@limit_options
 @common_options()
 def compress_command(
     inputs: tuple[str, ...],
@@ -77,6 +87,8 @@ def compress_command(
     effort: str,
     verify: bool,
     strip: bool,
+    skip_existing: bool,
+    limits: Limits,
     threads: int,
     as_json: bool,
     quiet: bool,
@@ -99,10 +111,9 @@ def compress_command(
     skipped = _SkippedJpegs()
     sources = find_sources(inputs, recursive, skipped.is_wanted, report)
     if skipped.count:
-        report.remark(
-            f"{skipped.count} JPEG files skipped: their exact pixels would take more space"
-        )
-    job = _Compression(options, verify, strip, keep, report)
+        files = count_of(skipped.count, "JPEG file")
+        report.remark(f"{files} skipped: the exact pixels would take more space")
+    job = _Compression(options, verify, strip, keep, skip_existing, limits, report)
     if archive:
         if output is None and not to_stdout:
             raise click.UsageError("--archive needs -o FILE")
@@ -117,6 +128,7 @@ def compress_command(
         return report.finish()
     many = any(Path(name).is_dir() for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
+    targets.keep_apart(sources, _SUFFIX)
     _check_stdout(targets, report)
     for source in sources:
         with report.file(source.name):
@@ -124,14 +136,31 @@ def compress_command(
     return report.finish(total=job.print_total())
 
 
+@dataclass(frozen=True)
+class _Read:
+    """What is to be compressed, whether it is all of its file, and that file's size and state."""
+
+    picture: Picture
+    complete: bool
+    size: int
+    status: os.stat_result | None
+
+
 class _Compression:
     """The settings that all files of a command share, and their totals."""
 
     def __init__(
-        self, options: Options, verify: bool, strip: bool, keep: bool, report: Report
+        self,
+        options: Options,
+        verify: bool,
+        strip: bool,
+        keep: bool,
+        skip_existing: bool,
+        limits: Limits,
+        report: Report,
     ) -> None:
         self.options, self.verify, self.strip, self.keep = options, verify, strip, keep
-        self.report = report
+        self.skip_existing, self.limits, self.report = skip_existing, limits, report
         self.began = time.monotonic()
         self.raw = self.size = self.samples = self.count = 0
         self.model_bits = 0.0
@@ -140,8 +169,14 @@ class _Compression:
         """Compress one file to its target."""
         began = time.monotonic()
         target = targets.of(source, _SUFFIX)
-        targets.check(target, source)
-        picture, complete = self._read(source)
+        exists = self.skip_existing and not targets.to_stdout and target.is_file()
+        if not exists:
+            targets.check(target, source)
+        read = self._read(source, remember_format=True)
+        picture = read.picture
+        if exists:
+            self._skip(source, target, read, targets)
+            return
         self.report.note(
             f"{source.name}: {picture.width}x{picture.height} {picture.mode.name}, "
             f"metadata: {' '.join(picture.metadata) or 'none'}"
@@ -150,17 +185,41 @@ class _Compression:
             data = compress_picture(picture, self.options, progress)
         if self.verify:
             with self.report.progress(f"verify {source.name}") as progress:
-                decoded = decompress_picture(
-                    data,
-                    model=self._own_model(),
-                    threads=self.options.threads,
-                    progress=progress,
-                )
+                decoded = self._decode(data, progress)
             _compare(decoded, picture)
         targets.write(target, source, data, file_times(picture.metadata))
         self._print(source.name, target, picture, data, time.monotonic() - began)
+        larger = 0 < read.size < len(data)
+        if larger:
+            self.report.warn(
+                source.name, f"{target} has {len(data)} bytes, the input only {read.size}"
+            )
         if not self.keep:
-            self._remove(source, target, complete, targets)
+            self._remove(source, target, read, targets, larger)
+
+    def _decode(self, data: bytes, progress: Progress | None = None) -> Picture:
+        return decompress_picture(
+            data,
+            model=self._own_model(),
+            threads=self.options.threads,
+            progress=progress,
+            limits=self.limits,
+        )
+
+    def _skip(self, source: Source, target: Path, read: _Read, targets: Targets) -> None:
+        """Pass over a file whose output is there; raises OutputError if that is another's."""
+        targets.check_input(target, source)
+        existing = Source(target, Path(target.name)).read(self.limits)
+        try:
+            _compare(self._decode(existing), read.picture)
+        except LmzipError:
+            raise OutputError(
+                f"{target} exists and is not this image", "-f overwrites it"
+            ) from None
+        self.report.note(f"{source.name}: {target} is there already")
+        targets.written[target] = source.name
+        if not self.keep:
+            self._remove(source, target, read, targets)
 
     def pack(self, sources: list[Source], targets: Targets) -> None:
         """Pack all files that can be read into one archive."""
@@ -168,7 +227,7 @@ class _Compression:
         target = Path(targets.output or STANDARD)
         name = str(target)
         pictures: list[tuple[str, Picture]] = []
-        used: dict[str, tuple[Source, bool]] = {}
+        used: dict[str, tuple[Source, _Read]] = {}
         if not targets.to_stdout:
             targets.check_target(target)
         for source in sources:
@@ -181,9 +240,9 @@ class _Compression:
                     raise OutputError(f"{other.name} already has the name {inside} in the archive")
                 if not _is_utf8(inside):
                     raise OutputError("names in an archive must be UTF-8, and this one is not")
-                picture, complete = self._read(source)
-                pictures.append((inside, picture))
-                used[inside] = source, complete
+                read = self._read(source)
+                pictures.append((inside, read.picture))
+                used[inside] = source, read
         if not pictures:
             return
         with self.report.progress(name) as progress:
@@ -192,20 +251,28 @@ class _Compression:
             self._verify_archive(data, [picture for _, picture in pictures])
         targets.write(target, Source(Path(STANDARD), Path(STANDARD)), data)
         total = sum(picture.samples.nbytes for _, picture in pictures)
-        self._describe(name, target, total, read_info(data), time.monotonic() - self.began)
+        self._describe(
+            name, target, total, read_info(data, limits=self.limits), time.monotonic() - self.began
+        )
         if not self.keep:
-            for source, complete in used.values():
-                self._remove(source, target, complete, targets)
+            for source, read in used.values():
+                self._remove(source, target, read, targets)
 
-    def _remove(self, source: Source, target: Path, complete: bool, targets: Targets) -> None:
-        """Delete an input, if the output holds all of it."""
-        if complete:
-            targets.remove_input(source, target)
+    def _remove(
+        self, source: Source, target: Path, read: _Read, targets: Targets, larger: bool = False
+    ) -> None:
+        """Delete an input, all of which is in the output."""
+        if larger:
+            self.report.warn(source.name, "not deleted: it is smaller than the output")
+        elif read.complete:
+            targets.remove_input(source, target, read.status)
         else:
             self.report.warn(source.name, "not deleted: the output does not hold all of it")
 
     def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
-        with Archive(data, model=self._own_model(), threads=self.options.threads) as archive:
+        with Archive(
+            data, model=self._own_model(), threads=self.options.threads, limits=self.limits
+        ) as archive:
             for numbers in archive.group(range(len(archive))):
                 for number, decoded in zip(numbers, archive.pictures(numbers), strict=True):
                     _compare(decoded, pictures[number])
@@ -228,10 +295,10 @@ class _Compression:
             "seconds": round(seconds, 3),
         }
 
-    def _read(self, source: Source) -> tuple[Picture, bool]:
-        """Return the picture to compress, and whether it is all that the file holds."""
-        status, data = source.status(), source.read()
-        reading = read_image(data)
+    def _read(self, source: Source, remember_format: bool = False) -> _Read:
+        """Return what to compress."""
+        status, data = source.status(), source.read(self.limits)
+        reading = read_image(data, self.limits)
         for remark in reading.warnings:
             self.report.warn(source.name, remark)
         picture = reading.picture
@@ -239,7 +306,9 @@ class _Compression:
             picture = strip_metadata(picture)
         elif status is not None:
             picture = replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
-        return picture, reading.complete
+        if remember_format:
+            picture = with_format(picture, reading.format)
+        return _Read(picture, reading.complete, len(data), status)
 
     def _own_model(self) -> str | None:
         return None if self.options.model == Options.model else self.options.model
@@ -247,7 +316,9 @@ class _Compression:
     def _print(
         self, name: str, target: Path, picture: Picture, data: bytes, seconds: float
     ) -> None:
-        self._describe(name, target, picture.samples.nbytes, read_info(data), seconds)
+        self._describe(
+            name, target, picture.samples.nbytes, read_info(data, limits=self.limits), seconds
+        )
 
     def _describe(self, name: str, target: Path, raw: int, info: Info, seconds: float) -> None:
         """Print the line of a file, and add it to the totals."""

@@ -61,6 +61,7 @@ class Report:
         self.failures = 0
         self.lines_to_stderr = False  # while stdout carries files
         self._bar_width = 0
+        self._hints: set[str] = set()  # each is given once
 
     def result(self, line: str, **entry: Any) -> None:
         """Print a line of results and keep its entry for `--json`."""
@@ -92,7 +93,8 @@ class Report:
         """Print an error and remember the failure."""
         self.failures += 1
         print_error(f"{name}: {reason}")
-        if hint:
+        if hint and hint not in self._hints:
+            self._hints.add(hint)
             print_error(hint, label="hint")
         self.entries.append({"input": name, "error": reason, "exit_code": code})
         self.code = min(self.code, code, key=_GRAVITY.index)
@@ -175,6 +177,11 @@ def _reason_for(name: str, error: OSError) -> str:
 def printable(text: str) -> str:
     """Escape what would break a line or confuse a terminal: file names may contain anything."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def count_of(number: int, what: str) -> str:
+    """Return "1 image" or "2 images"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def shorten(text: str, width: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import click
@@ -13,14 +13,17 @@ from lmzip import (
     Archive,
     DamagedError,
     InputError,
+    Limits,
     Picture,
+    Progress,
     Region,
     decompress_picture,
     is_archive,
+    salvage_picture,
 )
-from lmzip.cli.console import Report, fit_name, format_size
+from lmzip.cli.console import DAMAGED, Report, fit_name, format_size
 from lmzip.cli.files import OutputError, Source, Targets, find_sources
-from lmzip.cli.options import common_options, model_option, output_options
+from lmzip.cli.options import common_options, limit_options, model_option, output_options
 from lmzip.cli.verify import verify_source
 from lmzip.formats import (
     LOSSY_SUFFIXES,
@@ -58,8 +61,13 @@ def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None)
     "--only", multiple=True, metavar="NAME",
     help="Of an archive, only this image, by name or number; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--salvage", is_flag=True,
+    help="Restore what is whole of damaged files, black elsewhere; the exit code stays 3.",
+)  # fmt: skip
 @click.option("-t", "--test", is_flag=True, help="Check the files, write nothing.")
 @model_option
+@limit_options
 @common_options()
 def decompress_command(
     inputs: tuple[str, ...],
@@ -71,8 +79,10 @@ def decompress_command(
     kind: str | None,
     region: Region | None,
     only: tuple[str, ...],
+    salvage: bool,
     test: bool,
     model: str | None,
+    limits: Limits,
     threads: int,
     as_json: bool,
     quiet: bool,
@@ -93,14 +103,15 @@ def decompress_command(
     if test:
         for source in sources:
             with report.file(source.name):
-                verify_source(source, model, threads, report)
+                verify_source(source, model, threads, report, limits)
         return report.finish()
     many = any(Path(name).is_dir() for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
     if targets.to_stdout and as_json:
         raise click.UsageError("--json and a file cannot both go to stdout")
     report.lines_to_stderr = targets.to_stdout
-    job = _Decompression(targets, f".{kind}" if kind else None, model, threads, report)
+    suffix = f".{kind}" if kind else None
+    job = _Decompression(targets, suffix, model, threads, salvage, limits, report)
     if targets.output is not None and job.to_image:
         _check_ending(targets.output)
     for source in sources:
@@ -120,6 +131,8 @@ class _Decompression:
     suffix: str | None
     model: str | None
     threads: int
+    salvage: bool
+    limits: Limits
     report: Report
 
     @property
@@ -136,7 +149,7 @@ class _Decompression:
 
     def decompress(self, source: Source, region: Region | None, only: tuple[str, ...]) -> None:
         """Restore one image file, or the images of one archive."""
-        data = source.read()
+        data = source.read(self.limits)
         if is_archive(data):
             if region is not None:
                 raise InputError("--region is for files of one image, not for archives")
@@ -150,11 +163,37 @@ class _Decompression:
             check_suffix(suffix)
             self.targets.check(self.targets.of(source, suffix), source)
         with self.report.progress(source.name) as progress:
-            picture = decompress_picture(
-                data, region=region, model=self.model, threads=self.threads, progress=progress
-            )
-        suffix = suffix or default_suffix(picture)
+            picture, losses = self._decode(data, region, progress)
+        suffix = suffix or self._fitting_suffix(source, picture)
         self._write(source, self.targets.of(source, suffix), suffix, picture, began)
+        for loss in losses:
+            self.report.fail(source.name, f"lost: {loss}", DAMAGED)
+
+    def _decode(
+        self, data: bytes, region: Region | None, progress: Progress | None
+    ) -> tuple[Picture, list[str]]:
+        """Return a picture, and with --salvage what of it is lost."""
+        options = {"model": self.model, "threads": self.threads, "limits": self.limits}
+        try:
+            return decompress_picture(data, region=region, progress=progress, **options), []
+        except DamagedError:
+            if not self.salvage or region is not None:
+                raise
+        return salvage_picture(data, **options)
+
+    def _fitting_suffix(self, source: Source, picture: Picture, ending: str | None = None) -> str:
+        """Return the ending of the original format, or another if that cannot hold the picture."""
+        wanted = ending or default_suffix(picture)
+        metadata = {tag: block for tag, block in picture.metadata.items() if tag != "FORM"}
+        other = default_suffix(replace(picture, metadata=metadata))
+        if wanted == other:
+            return wanted
+        try:
+            write_picture(picture, wanted)
+        except InputError as error:
+            self.report.warn(source.name, f"restored as {other[1:]}: {error}")
+            return other
+        return wanted
 
     def remove(self, source: Source) -> None:
         """Delete an input, if all of it has been written to files."""
@@ -162,7 +201,7 @@ class _Decompression:
             source.path.unlink()
 
     def _unpack(self, source: Source, data: bytes, only: tuple[str, ...]) -> None:
-        with Archive(data, model=self.model, threads=self.threads) as archive:
+        with Archive(data, model=self.model, threads=self.threads, limits=self.limits) as archive:
             names = archive.names or [f"{number:06d}" for number in range(len(archive))]
             chosen = _choose(names, only) if only else list(range(len(names)))
             if self.targets.to_stdout and len(chosen) > 1:
@@ -199,11 +238,11 @@ class _Decompression:
         """Write one image of an archive, below a folder or to the one file that was asked for."""
         inside, output = _safe_path(name), self.targets.output
         if self.targets.to_stdout or self.to_image:
-            suffix = self._early_suffix() or default_suffix(picture)
+            suffix = self._early_suffix() or self._fitting_suffix(source, picture)
             self._write(source, Path(output or name), suffix, picture, began)
             return
         known = inside.suffix.lower() if inside.suffix.lower() in WRITABLE_SUFFIXES else None
-        suffix = self.suffix or known or default_suffix(picture)
+        suffix = self.suffix or self._fitting_suffix(source, picture, known)
         folder = source.path.with_suffix("") if output is None else Path(output)
         target = Path(folder, inside)
         if suffix != known and stems[_without_ending(name)] > 1:

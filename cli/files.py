@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
-from lmzip import InputError
+from lmzip import InputError, Limits
 from lmzip.cli.console import Report
 from lmzip.whole_files import replace_file
 
 STANDARD = "-"  # stdin or stdout
 _PERMISSIONS = 0o777
+_READ_AT_ONCE = 1 << 20
 
 
 class OutputError(InputError):
@@ -46,11 +49,37 @@ class Source:
     def is_stdin(self) -> bool:
         return self.name == STANDARD
 
-    def read(self) -> bytes:
-        return sys.stdin.buffer.read() if self.is_stdin else self.path.read_bytes()
+    def read(self, limits: Limits) -> bytes:
+        """Return the content; raises LimitError if it is too long, InputError if it changes."""
+        if self.is_stdin:
+            return _read_stream(sys.stdin.buffer, limits)
+        with open(self.path, "rb") as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
+                return _read_stream(file, limits)
+            limits.check_memory(before.st_size)
+            data = file.read()
+            after = os.fstat(file.fileno())
+        if _version(before) != _version(after) or len(data) != after.st_size:
+            raise InputError("the file changed while it was read")
+        return data
 
     def status(self) -> os.stat_result | None:
         return None if self.is_stdin else self.path.stat()
+
+
+def _read_stream(file: BinaryIO, limits: Limits) -> bytes:
+    """Read a pipe or a device, which may have no end, up to the limit of memory."""
+    parts, size = [], 0
+    while size <= limits.memory and (part := file.read(_READ_AT_ONCE)):
+        parts.append(part)
+        size += len(part)
+    limits.check_memory(size)
+    return b"".join(parts)
+
+
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def find_sources(
@@ -93,6 +122,7 @@ class Targets:
     to_stdout: bool = False
     to_folder: bool = False
     written: dict[Path, str] = field(default_factory=dict)
+    shared: frozenset[Path] = frozenset()  # targets that several sources would have
 
     @classmethod
     def plan(
@@ -111,6 +141,11 @@ class Targets:
                 raise click.UsageError("only one file can go to stdout")
             if sys.stdout.isatty():
                 raise click.UsageError("will not write binary data to a terminal: use -o FILE")
+        several = many or len(sources) > 1
+        if several and output and output.endswith(".lmz") and not Path(output).is_dir():
+            raise click.UsageError(
+                f"{output} would be a folder: --archive packs several images into one file"
+            )
         to_folder = output is not None and (
             many or len(sources) > 1 or output.endswith(("/", os.sep)) or Path(output).is_dir()
         )
@@ -118,14 +153,20 @@ class Targets:
             raise click.UsageError(f"{output} is a file; several outputs need a folder")
         return cls(None if to_stdout else output, force, to_stdout, to_folder)
 
+    def keep_apart(self, sources: list[Source], suffix: str) -> None:
+        """Let sources that differ by their endings alone have the whole name: a.bmp, a.bmp.lmz."""
+        counts = Counter(self.of(source, suffix) for source in dict.fromkeys(sources))
+        self.shared = frozenset(target for target, count in counts.items() if count > 1)
+
     def of(self, source: Source, suffix: str) -> Path:
         """Return the path of a source's output."""
-        if self.output is None:
-            return source.path.with_suffix(suffix)
-        if not self.to_folder:
+        if self.output is not None and not self.to_folder:
             return Path(self.output)
-        name = Path("stdin") if source.is_stdin else source.relative
-        return Path(self.output, name).with_suffix(suffix)
+        path = source.path
+        if self.output is not None:
+            path = Path(self.output, "stdin" if source.is_stdin else source.relative)
+        target = path.with_suffix(suffix)
+        return path.with_name(path.name + suffix) if target in self.shared else target
 
     def check(self, target: Path, source: Source) -> None:
         """Raise OutputError unless the target of a source may be written."""
@@ -174,9 +215,14 @@ class Targets:
         write_file(target, data, force=self.force, permissions=permissions, times=times)
         self.written[target] = source.name
 
-    def remove_input(self, source: Source, target: Path) -> None:
-        """Delete an input whose output is safely in place, in a file."""
+    def remove_input(self, source: Source, target: Path, read: os.stat_result | None) -> None:
+        """Delete an input whose output is safely in place, in a file.
+
+        Raises InputError if it is not the file any more that was read.
+        """
         if target in self.written and not source.is_stdin:
+            if read is not None and _version(source.path.stat()) != _version(read):
+                raise InputError("not deleted: it changed after it was read")
             source.path.unlink()
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from PIL import Image
-
+from lmzip import Limits
 from lmzip.formats import Reading, read_picture
 
 
-def read_image(data: bytes) -> Reading:
-    """Read an image file of any size: the user named it, so Pillow need not warn of large ones."""
-    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-    try:
-        return read_picture(data)
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
+def read_image(data: bytes, limits: Limits | None = None) -> Reading:
+    """Read an image file, within limits."""
+    return read_picture(data, limits)
 
 
 def is_lmz(data: bytes) -> bool:

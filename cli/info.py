@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from lmzip import Info, read_info
-from lmzip.cli.console import Report, format_size
+from lmzip import ImageInfo, Info, Limits, list_images, read_info
+from lmzip.cli.console import Report, count_of, format_size, printable
 from lmzip.cli.files import find_sources
-from lmzip.cli.options import common_options
+from lmzip.cli.options import common_options, limit_options
 
 
 @click.command("info")
 @click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
 @click.option("-r", "--recursive", is_flag=True, help="Go through folders.")
+@click.option("--list", "as_list", is_flag=True, help="List the images of archives.")
+@limit_options
 @common_options(threads=False)
 def info_command(
-    inputs: tuple[str, ...], recursive: bool, as_json: bool, quiet: bool, verbose: int
+    inputs: tuple[str, ...],
+    recursive: bool,
+    as_list: bool,
+    limits: Limits,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
 ) -> int:
     """Show size, mode, model, order, tiles, method, bits and metadata of files."""
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     for source in find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report):
         with report.file(source.name):
-            info = read_info(source.read())
-            entry = {**asdict(info), "metadata": dict(info.metadata)}
-            report.result(_format(source.name, info), input=source.name, **entry)
+            data = source.read(limits)
+            info = read_info(data, limits=limits)
+            entry: dict[str, Any] = {**asdict(info), "metadata": dict(info.metadata)}
+            lines = [_format(source.name, info)]
+            if as_list and info.is_archive:
+                images = list_images(data, limits=limits)
+                entry["images"] = [asdict(image) for image in images]
+                lines += map(_format_image, images)
+            report.result("\n".join(lines), input=source.name, **entry)
     return report.finish()
 
 
 def _format(name: str, info: Info) -> str:
     size = "of several sizes" if info.width is None else f"{info.width}x{info.height} pixels"
-    what = f"{info.count} images, {size}" if info.is_archive else size
+    what = f"{count_of(info.count, 'image')}, {size}" if info.is_archive else size
     rows = [
         ("image" if not info.is_archive else "archive", f"{what}, {info.mode or 'several modes'}"),
         ("file", f"{format_size(info.size)} ({info.size} bytes), format {info.version}"),
@@ -48,6 +63,12 @@ def _format(name: str, info: Info) -> str:
         blocks = ", ".join(f"{tag} {size} B" for tag, size in info.metadata.items())
         rows.append(("metadata", blocks))
     return "\n".join([name, *(f"  {key:<9} {text}" for key, text in rows)])
+
+
+def _format_image(image: ImageInfo) -> str:
+    name = "" if image.name is None else f" {printable(image.name)}"
+    size = f"{image.width}x{image.height}"
+    return f"  {image.number:>6} {size:>11} {image.mode:<6} {image.method:<8}{name}"
 
 
 def _format_bits(info: Info) -> str:

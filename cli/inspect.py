@@ -10,6 +10,7 @@ from lmzip import (
     BitCosts,
     Choice,
     InputError,
+    Limits,
     ModelError,
     Options,
     Picture,
@@ -71,7 +72,7 @@ def inspect_command(
             if target.suffix.lower() != ".png":
                 raise InputError(f"the bit map is a PNG file, not {target.suffix or target.name}")
             targets.check(target, source)
-        picture, choice = _read(source.read(), Options(model, order))
+        picture, choice = _read(source.read(Limits.from_environment()), Options(model, order))
         with report.progress(image) as progress:
             bit_map = measure_bits(picture, *choice, progress=progress)
         report.lines_to_stderr = targets.to_stdout

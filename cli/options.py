@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import click
+
+from lmzip import LIMIT_FLAGS, InputError, Limits, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +41,46 @@ def model_option(function: F) -> F:
     return click.option(
         "--model", metavar="FILE", help="The model file, if the files were made with your own."
     )(function)
+
+
+def limit_options(function: F) -> F:
+    """--max-pixels and the other limits; the command gets `limits`."""
+
+    @functools.wraps(function)
+    def gather(**arguments: Any) -> Any:
+        given = {name: arguments.pop(f"limit_{name}") for name in LIMIT_FLAGS}
+        chosen = {name: size for name, size in given.items() if size is not None}
+        return function(**arguments, limits=replace(Limits.from_environment(), **chosen))
+
+    texts = {
+        "pixels": "Refuse images of more pixels (default 256M).",
+        "images": "Refuse archives of more images (default 1M).",
+        "metadata": "Refuse more bytes of metadata (default 128M).",
+        "density": "Refuse more samples for a byte of a stream (default 8K).",
+        "memory": "Refuse what would take more bytes of memory (default 4G).",
+    }
+    decorated: Any = gather
+    for name, flag in reversed(LIMIT_FLAGS.items()):
+        option = click.option(
+            flag, f"limit_{name}", type=_SIZE, metavar="N", help=texts[name]
+        )  # fmt: skip
+        decorated = option(decorated)
+    return cast(F, decorated)
+
+
+class _Size(click.ParamType):
+    """A number, perhaps with a unit: 500, 64K, 20M, 2G."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+_SIZE = _Size()
 
 
 def common_options(*, threads: bool = True, as_json: bool = True) -> Callable[[F], F]:

@@ -8,24 +8,30 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lmzip import Archive, InputError, Picture, decompress_picture, read_info
+from lmzip import Archive, InputError, Limits, Picture, decompress_picture, read_info
 from lmzip.cli.console import Report, VerificationError, fit_name
 from lmzip.cli.files import Source, find_sources
 from lmzip.cli.images import read_image
-from lmzip.cli.options import common_options, model_option
+from lmzip.cli.options import common_options, limit_options, model_option
 
 
 @click.command("verify")
 @click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
-@click.option("--against", metavar="IMAGE", help="Compare the pixels with those of an image.")
+@click.option(
+    "--against",
+    metavar="IMAGE",
+    help="Compare with an image; an archive, with a folder of images.",
+)
 @click.option("-r", "--recursive", is_flag=True, help="Go through folders.")
 @model_option
+@limit_options
 @common_options()
 def verify_command(
     inputs: tuple[str, ...],
     against: str | None,
     recursive: bool,
     model: str | None,
+    limits: Limits,
     threads: int,
     as_json: bool,
     quiet: bool,
@@ -35,10 +41,10 @@ def verify_command(
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     sources = find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report)
     if against is not None and len(sources) != 1:
-        raise click.UsageError("--against compares one file with one image")
+        raise click.UsageError("--against compares one file with one image or folder")
     for source in sources:
         with report.file(source.name):
-            verify_source(source, model, threads, report, against)
+            verify_source(source, model, threads, report, limits, against)
     return report.finish()
 
 
@@ -47,23 +53,22 @@ def verify_source(
     model: str | None,
     threads: int,
     report: Report,
+    limits: Limits,
     against: str | None = None,
 ) -> None:
     """Decode one file; raises DamagedError, or VerificationError if it is another image."""
     began = time.monotonic()
-    data = source.read()
-    info = read_info(data)
+    data = source.read(limits)
+    info = read_info(data, limits=limits)
     if info.is_archive:
-        if against is not None:
-            raise InputError("--against compares one image, and this is an archive")
-        with Archive(data, model=model, threads=threads) as archive:
-            for numbers in archive.group(range(len(archive))):
-                archive.pictures(numbers)
+        _verify_archive(data, model, threads, limits, against)
     else:
         with report.progress(source.name) as progress:
-            picture = decompress_picture(data, model=model, threads=threads, progress=progress)
+            picture = decompress_picture(
+                data, model=model, threads=threads, progress=progress, limits=limits
+            )
         if against is not None:
-            _compare(picture, against)
+            _compare(picture, Path(against), limits)
     same = f", the same as {against}" if against else ""
     seconds = time.monotonic() - began
     report.result(
@@ -75,10 +80,27 @@ def verify_source(
     )
 
 
-def _compare(picture: Picture, against: str) -> None:
+def _verify_archive(
+    data: bytes, model: str | None, threads: int, limits: Limits, against: str | None
+) -> None:
+    """Decode all images; compare each with the file of its name in a folder, if one is given."""
+    with Archive(data, model=model, threads=threads, limits=limits) as archive:
+        names = archive.names
+        if against is not None and (names is None or not Path(against).is_dir()):
+            raise InputError("an archive with names is compared with a folder")
+        for numbers in archive.group(range(len(archive))):
+            for number, picture in zip(numbers, archive.pictures(numbers), strict=True):
+                if against is not None and names is not None:
+                    try:
+                        _compare(picture, Path(against, names[number]), limits)
+                    except VerificationError as error:
+                        raise VerificationError(f"{names[number]} {error}") from None
+
+
+def _compare(picture: Picture, against: Path, limits: Limits) -> None:
     """Raise VerificationError unless an image file has the very same samples."""
     try:
-        original = read_image(Path(against).read_bytes()).picture
+        original = read_image(against.read_bytes(), limits).picture
     except InputError as error:
         raise InputError(f"{against}: {error}") from None
     if original.mode != picture.mode:

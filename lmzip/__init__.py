@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from lmzip.bit_costs import BitCosts, measure_bits
     from lmzip.container.archive_reader import Archive
     from lmzip.container.archive_writer import pack_archive
-    from lmzip.container.image_reader import Region, decompress_picture, read_model_and_order
+    from lmzip.container.image_reader import (
+        Region,
+        decompress_picture,
+        read_model_and_order,
+        salvage_picture,
+    )
     from lmzip.container.image_writer import choose_model_and_order, compress_picture
-    from lmzip.container.info import Info, is_archive, read_info
+    from lmzip.container.info import ImageInfo, Info, is_archive, list_images, read_info
     from lmzip.errors import (
         DamagedError,
         FingerprintError,
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
         OrderError,
         VersionError,
     )
-    from lmzip.limits import Limits
+    from lmzip.limits import LIMIT_FLAGS, Limits, parse_size
     from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
     from lmzip.options import EFFORTS, Options
     from lmzip.order.orders import Order, parse_order
@@ -50,6 +55,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "EFFORTS",
+    "LIMIT_FLAGS",
     "MODES",
     "Archive",
     "BitCosts",
@@ -57,6 +63,7 @@ __all__ = [
     "DamagedError",
     "FingerprintError",
     "FormatError",
+    "ImageInfo",
     "Info",
     "InputError",
     "LimitError",
@@ -84,6 +91,7 @@ __all__ = [
     "decompress_picture",
     "decompress_region",
     "is_archive",
+    "list_images",
     "list_models",
     "load_model",
     "measure_bits",
@@ -91,19 +99,26 @@ __all__ = [
     "open_archive",
     "pack_archive",
     "parse_order",
+    "parse_size",
     "read_info",
     "read_model_and_order",
+    "salvage_picture",
 ]
 
 _MODULES = {
     "api": ("compress", "compress_batch", "decompress", "decompress_region", "open_archive"),
     "bit_costs": ("BitCosts", "measure_bits"),
     "container.archive_reader": ("Archive",),
-    "limits": ("Limits",),
+    "limits": ("LIMIT_FLAGS", "Limits", "parse_size"),
     "container.archive_writer": ("pack_archive",),
-    "container.image_reader": ("Region", "decompress_picture", "read_model_and_order"),
+    "container.image_reader": (
+        "Region",
+        "decompress_picture",
+        "read_model_and_order",
+        "salvage_picture",
+    ),
     "container.image_writer": ("choose_model_and_order", "compress_picture"),
-    "container.info": ("Info", "is_archive", "read_info"),
+    "container.info": ("ImageInfo", "Info", "is_archive", "list_images", "read_info"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "network.registry": ("Choice", "Model", "ModelEntry", "list_models", "load_model"),
     "options": ("EFFORTS", "Options"),

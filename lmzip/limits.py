@@ -27,6 +27,8 @@ _FREE_SAMPLES = 1 << 19
 # Bytes of memory, as measured and rounded up: of a pixel that a network decodes, of a byte of
 # samples that is decoded classically or read from an image file, of a pixel that libwebp decodes.
 NETWORK_PIXEL, SAMPLE_BYTE, WEBP_PIXEL = 700, 6, 20
+# Likewise of a pixel that Pillow reads, in whatever mode, and of a sample that is written as text.
+PILLOW_PIXEL, PLAIN_SAMPLE = 24, 100
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,16 @@ class Limits:
             raise _too_much("density", f"{samples} samples in {size} bytes", most)
 
 
-FLAGS = {
+LIMIT_FLAGS = {
     "pixels": "--max-pixels",
     "images": "--max-images",
     "metadata": "--max-metadata",
     "density": "--max-density",
     "memory": "--memory",
 }
-VARIABLES = {name: f"LMZIP_{flag[2:].upper().replace('-', '_')}" for name, flag in FLAGS.items()}
+VARIABLES = {
+    name: f"LMZIP_{flag[2:].upper().replace('-', '_')}" for name, flag in LIMIT_FLAGS.items()
+}
 
 
 def resolve_limits(limits: Limits | None) -> Limits:
@@ -133,4 +137,6 @@ def inflate(data: bytes | memoryview, most: int) -> bytes:
 
 
 def _too_much(name: str, what: str, limit: int) -> LimitError:
-    return LimitError(f"{what}, the limit is {limit}: {FLAGS[name]} or {VARIABLES[name]} raises it")
+    return LimitError(
+        f"{what}, the limit is {limit}: {LIMIT_FLAGS[name]} or {VARIABLES[name]} raises it"
+    )

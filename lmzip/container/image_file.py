@@ -103,17 +103,22 @@ def read_chunks(
     count = header.grid[0] * header.grid[1] * len(header.groups)
     if count * MIN_CHUNK_BYTES > len(reader.data) - reader.position:
         raise DamagedError(f"{count} chunks cannot be in {len(reader.data)} bytes")
-    chunks = []
-    for number in range(count):
-        start = reader.position
-        method = reader.byte()
-        data = bytes(reader.block())
-        if is_needed(number):
-            reader.checksum(start, f"chunk {number + 1} of {count}")
-        else:
-            reader.raw(4)
-        chunks.append(Chunk(method, data))
-    return chunks
+    return [
+        read_chunk(reader, f"chunk {number + 1} of {count}", is_needed(number))
+        for number in range(count)
+    ]
+
+
+def read_chunk(reader: Reader, what: str, is_needed: bool = True) -> Chunk:
+    """Read one chunk; compare its checksum if it is needed."""
+    start = reader.position
+    method = reader.byte()
+    data = bytes(reader.block())
+    if is_needed:
+        reader.checksum(start, what)
+    else:
+        reader.raw(4)
+    return Chunk(method, data)
 
 
 def read_pixel_checksum(reader: Reader) -> int:

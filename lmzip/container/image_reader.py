@@ -14,12 +14,13 @@ from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
     Chunk,
     ImageHeader,
+    read_chunk,
     read_chunks,
     read_image_header,
     read_pixel_checksum,
 )
 from lmzip.container.tiles import Tile, find_tile
-from lmzip.errors import DamagedError, InputError
+from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.limits import NETWORK_PIXEL, Limits
 from lmzip.network.registry import Choice, find_model
 from lmzip.parallel.jobs import DecodeJob
@@ -111,6 +112,56 @@ def decompress_picture(
     if region is None and checksum_of_samples(samples) != checksum:
         raise DamagedError("checksum mismatch of the pixels (file is damaged)")
     return Picture(samples, header.mode, header.metadata)
+
+
+def salvage_picture(
+    data: bytes,
+    *,
+    model: str | Path | None = None,
+    threads: int = 0,
+    limits: Limits | None = None,
+) -> tuple[Picture, list[str]]:
+    """Return what is whole of a damaged image file, with zeros elsewhere, and what is lost.
+
+    The header must be whole. Each chunk is decoded by itself; after one whose length is damaged,
+    nothing can be found.
+    """
+    reader = Reader(data, limits=limits)
+    header = read_image_header(reader)
+    shape = header.height, header.width, header.mode.channels
+    whole = Region(0, 0, header.height, header.width)
+    pieces, losses = [], []
+    for number in range(header.grid[0] * header.grid[1] * len(header.groups)):
+        place = _place(header, number)
+        try:
+            pieces.append(_Piece(read_chunk(reader, f"chunk {number + 1}"), place))
+        except DamagedError as error:
+            losses.append(_describe_loss(place, error))
+    threads = _check_pieces(header, pieces, whole, threads, reader.limits)
+    samples: Samples = np.zeros(shape, header.mode.dtype)
+    for piece in pieces:
+        try:
+            ((_, values),) = _decode_pieces(header, [piece], model, threads, "numpy", None)
+            _paste(samples, piece.place, values, whole)
+        except DamagedError as error:
+            losses.append(_describe_loss(piece.place, error))
+    try:
+        right = read_pixel_checksum(reader) == checksum_of_samples(samples)
+    except FormatError as error:
+        losses.append(str(error))
+    else:
+        if not right and not losses:
+            losses.append("some pixels: their checksum does not match")
+    return Picture(samples, header.mode, header.metadata), losses
+
+
+def _describe_loss(place: _Place, error: DamagedError) -> str:
+    rows, columns = place.tile.rows, place.tile.columns
+    channels = "".join(map(str, place.channels))
+    return (
+        f"rows {rows[0]} to {rows[1] - 1}, columns {columns[0]} to {columns[1] - 1}, "
+        f"channels {channels}: {error}"
+    )
 
 
 def read_model_and_order(data: bytes, *, model: str | Path | None = None) -> Choice | None:

@@ -46,6 +46,19 @@ class Info:
 
 
 @dataclass(frozen=True)
+class ImageInfo:
+    """One image of an archive."""
+
+    number: int
+    name: str | None
+    height: int
+    width: int
+    mode: str
+    method: str
+    metadata: Mapping[str, int]  # the length of each block
+
+
+@dataclass(frozen=True)
 class _Part:
     """The share of one image or one batch."""
 
@@ -59,6 +72,7 @@ class _Part:
     cost: int | None
     samples: int
     size: int
+    metadata: Mapping[str, int]
 
 
 def is_archive(data: bytes) -> bool:
@@ -100,6 +114,23 @@ def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> In
     )
 
 
+def list_images(source: bytes | str | Path, *, limits: Limits | None = None) -> list[ImageInfo]:
+    """Describe each image of an archive, in sequence, without decoding any."""
+    data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())
+    limits = resolve_limits(limits)
+    index = read_index(data, limits)
+    entries: dict[int, ImageInfo] = {}
+    for chunk, part in zip(index.chunks, _describe_chunks(data, index, limits), strict=True):
+        for number in chunk.images:
+            blocks = index.metadata.get(number, {})
+            lengths = {tag: len(block) for tag, block in blocks.items()} or part.metadata
+            name = index.names[number] if index.names else None
+            entries[number] = ImageInfo(
+                number, name, part.height, part.width, part.mode, part.method, lengths
+            )
+    return [entries[number] for number in sorted(entries)]
+
+
 def _describe_image(
     data: memoryview, limits: Limits
 ) -> tuple[_Part, tuple[int, int], dict[str, int]]:
@@ -119,8 +150,9 @@ def _describe_image(
         cost=coding.cost if coding else None,
         samples=header.samples,
         size=len(data),
+        metadata={tag: len(block) for tag, block in header.metadata.items()},
     )
-    return part, header.grid, {tag: len(block) for tag, block in header.metadata.items()}
+    return part, header.grid, dict(part.metadata)
 
 
 def _describe_chunks(data: memoryview, index: Index, limits: Limits) -> list[_Part]:
@@ -142,6 +174,7 @@ def _describe_chunks(data: memoryview, index: Index, limits: Limits) -> list[_Pa
                 cost=batch.cost,
                 samples=count * batch.height * batch.width * batch.mode.channels,
                 size=chunk.size,
+                metadata={},
             )
         )
     return parts

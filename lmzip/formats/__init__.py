@@ -17,6 +17,7 @@ from lmzip.formats.writing import (
     check_suffix,
     default_suffix,
     to_true_colour,
+    with_format,
     write_picture,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "strip_metadata",
     "time_block",
     "to_true_colour",
+    "with_format",
     "write_picture",
 ]

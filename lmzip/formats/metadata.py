@@ -22,6 +22,8 @@ Beside the picture (`strip` drops them):
           across and down, then u1: 1 if the unit is the metre)
     TEXT  PNG's tEXt, zTXt and iTXt chunks in sequence: type (4 bytes), length (u4 LE), content
     PNGC  all other chunks of a PNG file that are not about animation, in the form of TEXT
+    FORM  the ending of the original file's format, such as "bmp", if it is not the one that the
+          picture would be restored to without it
     TIME  the file's modification and access time: two signed 8-byte LE integers, nanoseconds since
           1970-01-01 UTC
 """
@@ -34,11 +36,22 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lmzip.errors import InputError
+from lmzip.errors import DamagedError, InputError
 from lmzip.limits import inflate
 from lmzip.picture import Picture
 
 ESSENTIAL = frozenset({"PLTE", "TRNS", "BITS", "MAXV"})
+DESCRIPTIONS = {  # what users call the blocks
+    "ICCP": "the colour profile",
+    "EXIF": "EXIF data",
+    "XMP_": "XMP data",
+    "GAMA": "gamma",
+    "CHRM": "chromaticities",
+    "SRGB": "the sRGB intent",
+    "PHYS": "the resolution",
+    "TEXT": "texts",
+    "PNGC": "further PNG chunks",
+}
 
 _CHUNK_OF_TAG = {
     "GAMA": b"gAMA",
@@ -58,6 +71,27 @@ _BEFORE_PALETTE = (b"sBIT", b"cICP", b"mDCV", b"cLLI")
 _METRES_PER_INCH = 0.0254
 _PROFILE_NAME = b"ICC profile\0\0"  # the second zero is the method: deflate
 _LARGEST_BLOCK = 1 << 26  # what a compressed chunk may expand to
+
+
+def check_blocks(picture: Picture) -> None:
+    """Raise DamagedError unless the blocks that say what samples mean can do so."""
+    metadata, name = picture.metadata, picture.mode.name
+    full = (1 << picture.mode.bits) - 1
+    allowed: dict[str, bool] = {}
+    if (block := metadata.get("BITS")) is not None:
+        allowed["BITS"] = block in (b"\1", b"\2", b"\4", bytes([picture.mode.bits]))
+    if (block := metadata.get("MAXV")) is not None:
+        allowed["MAXV"] = len(block) == 2 and 0 < int.from_bytes(block, "little") <= full
+    if (block := metadata.get("PLTE")) is not None:
+        allowed["PLTE"] = len(block) in range(3, 769, 3)
+    if (block := metadata.get("TRNS")) is not None:
+        lengths = {"P": range(257), "1": (2,), "L": (2,), "RGB": (6,)}
+        allowed["TRNS"] = len(block) in lengths.get(name.removesuffix("16"), range(len(block) + 1))
+    for tag, fits in allowed.items():
+        if not fits:
+            raise DamagedError(
+                f"the metadata block {tag} of {len(metadata[tag])} bytes does not fit mode {name}"
+            )
 
 
 def strip_metadata(picture: Picture) -> Picture:
@@ -121,6 +155,8 @@ def split_chunks(block: bytes) -> list[tuple[bytes, bytes]]:
         position += 8
         if position + length > len(block):
             raise InputError("metadata: a list of chunks is cut short")
+        if not (kind.isalpha() and kind.isascii() and kind[0] & 0x20):
+            raise DamagedError(f"metadata: a chunk called {kind!r}")  # or it could be pixels
         chunks.append((kind, block[position : position + length]))
         position += length
     return chunks
@@ -129,6 +165,11 @@ def split_chunks(block: bytes) -> list[tuple[bytes, bytes]]:
 def exif_block(data: bytes) -> bytes:
     """Return EXIF data without the mark that JPEG and Pillow put before it."""
     return data.removeprefix(_EXIF_MARK)
+
+
+def text_block(keyword: str, text: bytes) -> bytes:
+    """Return the block TEXT with one text."""
+    return join_chunks([(b"tEXt", keyword.encode("latin-1") + b"\0" + text)])
 
 
 def phys_from_dpi(across: float, down: float) -> bytes:

@@ -6,15 +6,23 @@ Shared by the readers and writers of files and by the Pillow plugin. Metadata go
 
 from __future__ import annotations
 
+import io
 import struct
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from lmzip.errors import InputError
-from lmzip.formats.metadata import dpi_from_phys, exif_block, phys_from_dpi
+from lmzip.formats.metadata import (
+    check_blocks,
+    dpi_from_phys,
+    exif_block,
+    phys_from_dpi,
+    text_block,
+)
 from lmzip.picture import MODES, Mode, Picture
 
 # What Pillow raises for damaged files, depending on where it notices.
@@ -24,6 +32,19 @@ PILLOW_ERRORS = (
 )  # fmt: skip
 _SAME_MODES = ("1", "L", "LA", "RGB", "RGBA", "P", "CMYK")  # the same name in Pillow
 _GREY16 = ("I;16", "I;16L", "I;16B", "I;16N")
+
+
+_open_lock = threading.Lock()
+
+
+def open_image(data: bytes, formats: Sequence[str]) -> Image.Image:
+    """Open an image file without Pillow's own limit of pixels: ours are checked instead."""
+    with _open_lock:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(io.BytesIO(data), formats=formats)
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
 
 
 def picture_from_image(image: Image.Image, info: Mapping[Any, Any] | None = None) -> Picture:
@@ -60,6 +81,7 @@ def picture_from_image(image: Image.Image, info: Mapping[Any, Any] | None = None
 
 def image_from_picture(picture: Picture) -> Image.Image:
     """Return a Pillow image; like Pillow's own readers, keep 8 bits of 16-bit colour."""
+    check_blocks(picture)
     samples, name = picture.samples, picture.mode.name
     if name in ("LA16", "RGB16", "RGBA16"):
         samples, name = (samples >> 8).astype(np.uint8), name.removesuffix("16")
@@ -111,6 +133,9 @@ def _metadata_from_info(info: Mapping[Any, Any]) -> dict[str, bytes]:
         block = info.get(key)
         if isinstance(block, bytes) and block:
             metadata[tag] = exif_block(block) if tag == "EXIF" else block
+    comment = info.get("comment")
+    if isinstance(comment, bytes) and comment and b"\0" not in comment:
+        metadata["TEXT"] = text_block("Comment", comment)
     dpi = info.get("dpi")
     if isinstance(dpi, tuple) and len(dpi) == 2 and all(0 < float(d) < 1e7 for d in dpi):
         metadata["PHYS"] = phys_from_dpi(float(dpi[0]), float(dpi[1]))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import InputError
+from lmzip.limits import PLAIN_SAMPLE, SAMPLE_BYTE, Limits, resolve_limits
 
 Samples = npt.NDArray[Any]  # (height, width, 1 or 3): bool, uint8 or uint16
 
@@ -21,7 +22,7 @@ _FIELD = re.compile(rb"(?:\s|#[^\r\n]*[\r\n])*(\d{1,10})(?=\s)")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
 
-def read_pnm(data: bytes) -> tuple[Samples, int]:
+def read_pnm(data: bytes, limits: Limits | None = None) -> tuple[Samples, int]:
     """Return the samples and the one that means white; raises InputError."""
     kind = data[1] - ord("0")
     bits, plain = kind in (1, 4), kind <= 3
@@ -37,6 +38,9 @@ def read_pnm(data: bytes) -> tuple[Samples, int]:
     width, height, white = (*fields, 1) if bits else fields
     if not 0 < white < 1 << 16 or not width or not height:
         raise InputError(f"damaged PNM file ({height}x{width}, white is {white})")
+    limits = resolve_limits(limits)
+    limits.check_pixels(height, width)
+    limits.check_memory(height * width * channels * (PLAIN_SAMPLE if plain else SAMPLE_BYTE))
     position += 1  # one blank ends the header
     count = height * width * channels
     dtype = np.dtype(np.uint8 if white < 256 else ">u2")
@@ -73,6 +77,8 @@ def _take(data: bytes, position: int, size: int) -> npt.NDArray[np.uint8]:
 
 
 def _read_plain(text: bytes, count: int, bits: bool) -> npt.NDArray[np.int64]:
+    if len(text) < (1 if bits else 2) * count - 1:  # before memory is taken
+        raise InputError("damaged PNM file (pixels are missing)")
     text = _COMMENT.sub(b"", text)
     tokens = re.findall(rb"[01]" if bits else rb"\S+", text)[:count]
     if len(tokens) < count:

@@ -8,18 +8,18 @@ of their own (`lmzip.formats.png`, `lmzip.formats.pnm`), TIFF has one that watch
 
 from __future__ import annotations
 
-import io
 import struct
 import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 
 from lmzip.errors import InputError
 from lmzip.formats import png, pnm, tiff
 from lmzip.formats.metadata import metadata_from_chunks
-from lmzip.formats.pillow_images import PILLOW_ERRORS, picture_from_image
+from lmzip.formats.pillow_images import PILLOW_ERRORS, open_image, picture_from_image
+from lmzip.limits import PILLOW_PIXEL, Limits, resolve_limits
 from lmzip.picture import MODES, Picture
 
 READABLE_SUFFIXES = (
@@ -53,31 +53,35 @@ class Reading:
         return self.frames == 1
 
 
-def read_picture(data: bytes) -> Reading:
-    """Read an image file; raises InputError if it is damaged or its samples cannot be kept."""
-    reading = _read_any(data)
+def read_picture(data: bytes, limits: Limits | None = None) -> Reading:
+    """Read an image file; raises InputError if it is damaged or its samples cannot be kept.
+
+    Raises LimitError if it is larger than the limits allow.
+    """
+    reading = _read_any(data, resolve_limits(limits))
     if reading.complete:
         return reading
     remark = f"only the first of {reading.frames} frames is kept"
     return replace(reading, warnings=(remark, *reading.warnings))
 
 
-def _read_any(data: bytes) -> Reading:
+def _read_any(data: bytes, limits: Limits) -> Reading:
     if not data:
         raise InputError("the file is empty")
     if data[:4] in (b"\x89PNG", b"\x89png") or data[1:4] == b"PNG":
-        return _read_png(data)
+        return _read_png(data, limits)
     if data[:2] in pnm.MAGICS and data[2:3].isspace():
-        return _read_pnm(data)
+        return _read_pnm(data, limits)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        reading = _read_with_pillow(data)
+        reading = _read_with_pillow(data, limits)
     remarks = [" ".join(str(warning.message).split()) for warning in caught]
     return replace(reading, warnings=(*reading.warnings, *remarks))
 
 
-def _read_png(data: bytes) -> Reading:
-    file = png.read_png(data)
+def _read_png(data: bytes, limits: Limits) -> Reading:
+    file = png.read_png(data, limits)
+    limits.check_metadata(sum(len(content) for _, content in file.chunks))
     metadata = metadata_from_chunks(file.chunks)
     samples = file.samples
     if file.colour == png.PALETTE:
@@ -102,8 +106,8 @@ def _count_frames(file: png.Png) -> int:
     return 1 + [kinds[i : i + 2] == [b"fcTL", b"fdAT"] for i in range(len(kinds))].count(True)
 
 
-def _read_pnm(data: bytes) -> Reading:
-    samples, white = pnm.read_pnm(data)
+def _read_pnm(data: bytes, limits: Limits) -> Reading:
+    samples, white = pnm.read_pnm(data, limits)
     if samples.dtype == np.bool_:
         return Reading(Picture(samples, MODES["1"]), "PNM")
     full = int(np.iinfo(samples.dtype).max)
@@ -112,11 +116,9 @@ def _read_pnm(data: bytes) -> Reading:
     return Reading(Picture(samples, MODES[name], metadata), "PNM")
 
 
-def _read_with_pillow(data: bytes) -> Reading:
+def _read_with_pillow(data: bytes, limits: Limits) -> Reading:
     try:
-        image = Image.open(io.BytesIO(data), formats=_PILLOW_FORMATS)
-    except Image.DecompressionBombError as error:
-        raise InputError(str(error)) from None
+        image = open_image(data, _PILLOW_FORMATS)
     except UnidentifiedImageError:
         if data[:4] in tiff.MAGICS:
             raise InputError(tiff.explain_failure(data)) from None
@@ -124,9 +126,12 @@ def _read_with_pillow(data: bytes) -> Reading:
             "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
         ) from None
     except PILLOW_ERRORS as error:
-        raise InputError(f"damaged image file ({_reason(error)})") from None
+        raise InputError(_describe_failure("image", error)) from None
+    limits.check_pixels(image.height, image.width)
+    limits.check_memory(image.height * image.width * PILLOW_PIXEL)
     kind = "JPEG" if image.format == "MPO" else str(image.format)
     remarks = []
+    in_jpeg = False
     with image:
         try:
             frames = getattr(image, "n_frames", 1)
@@ -134,15 +139,16 @@ def _read_with_pillow(data: bytes) -> Reading:
                 image.seek(0)
             if kind == "TIFF":
                 frames += tiff.count_sub_images(image)
+                in_jpeg = tiff.holds_jpeg(image)
                 picture = tiff.read_tiff(image, data)
             else:
                 picture = picture_from_image(image)
         except InputError:
             raise
         except PILLOW_ERRORS as error:
-            raise InputError(f"damaged {kind} file ({_reason(error)})") from None
-    if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)):
-        name = "WebP" if kind == "WEBP" else kind
+            raise InputError(_describe_failure(kind, error)) from None
+    if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)) or in_jpeg:
+        name = {"WEBP": "WebP", "TIFF": "JPEG in TIFF"}.get(kind, kind)
         remarks.append(f"stored exactly, its pixels take more bytes than this {name}")
     return Reading(picture, kind, tuple(remarks), frames)
 
@@ -158,5 +164,9 @@ def _is_lossy_webp(data: bytes) -> bool:
     return False
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _describe_failure(kind: str, error: Exception) -> str:
+    """Return what Pillow's error means: something that it does not support, or damage."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if "unsupported" in reason.lower() or "not supported" in reason.lower():
+        return f"{kind} layout not supported ({reason})"
+    return f"damaged {kind} file ({reason})"

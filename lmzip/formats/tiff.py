@@ -31,6 +31,7 @@ _OTHER_COLOURS = {_YCBCR: "YCbCr", 8: "CIE LAB", 9: "ICC LAB", 10: "ITU LAB", 32
 _FORMAT_NAMES = {2: "signed", 3: "float", 5: "complex", 6: "complex"}
 _PREMULTIPLIED = 1
 _JPEG = (6, 7)  # compression; libtiff turns these from YCbCr to RGB, like any reader of JPEG
+_NOT_BUILT_IN = (50001,)  # WebP: Pillow's libtiff does not decode it, and says so by itself
 _PLANAR = 2
 
 # Tags that describe the layout of the pixels, or that have a block of their own.
@@ -69,9 +70,26 @@ def read_tiff(image: Any, data: bytes) -> Picture:
     for tag in _LAYOUT & set(exif):
         del exif[tag]
     if len(exif):
+        keep_bytes(exif)
         exif.bigtiff = False  # EXIF data is a classic TIFF structure, whatever it was read from
         metadata["EXIF"] = exif_block(exif.tobytes())
     return replace(picture, metadata=metadata)
+
+
+def keep_bytes(exif: Any) -> None:
+    """Give the texts of EXIF data as the bytes they were: Pillow would write '?' for most letters.
+
+    It reads each byte as a letter of Latin-1, so none is lost, whatever the encoding was.
+    """
+    for directory in (exif, *(exif.get_ifd(number) for number in _EXIF_DIRECTORIES)):
+        for tag, value in list(directory.items()):
+            if isinstance(value, str) and not value.isascii():
+                directory[tag] = value.encode("latin-1", "replace")
+
+
+def holds_jpeg(image: Any) -> bool:
+    """Whether the pixels are stored as JPEG."""
+    return _number(image.tag_v2, _COMPRESSION, 1) in _JPEG
 
 
 def count_sub_images(image: Any) -> int:
@@ -109,7 +127,7 @@ def _check_samples(tags: Any) -> None:
     if photometric not in _COLOURS and not (photometric == _YCBCR and compression in _JPEG):
         name = _OTHER_COLOURS.get(photometric, f"photometric interpretation {photometric}")
         raise InputError(f"TIFF files of {name} are not supported")
-    if compression not in TiffImagePlugin.COMPRESSION_INFO:
+    if compression not in TiffImagePlugin.COMPRESSION_INFO or compression in _NOT_BUILT_IN:
         raise InputError(f"TIFF compression {compression} is not supported")
     if _PREMULTIPLIED in _numbers(tags, _EXTRA_SAMPLES):
         raise InputError("premultiplied alpha cannot be kept exactly in other formats")

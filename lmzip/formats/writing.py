@@ -19,11 +19,19 @@ import numpy as np
 from PIL import Image, TiffImagePlugin
 
 from lmzip.errors import InputError
-from lmzip.formats import png, pnm
-from lmzip.formats.metadata import ESSENTIAL, chunks_from_metadata, dpi_from_phys
-from lmzip.formats.pillow_images import image_from_picture
+from lmzip.formats import png, pnm, tiff
+from lmzip.formats.metadata import (
+    DESCRIPTIONS,
+    ESSENTIAL,
+    check_blocks,
+    chunks_from_metadata,
+    dpi_from_phys,
+)
+from lmzip.formats.pillow_images import PILLOW_ERRORS, image_from_picture
 from lmzip.picture import MODES, Picture
 
+_BMP_V4 = 108  # bytes of the header
+_METRES_PER_INCH = 0.0254
 _JPEG = (".jpg", ".jpeg", ".jpe", ".jfif")
 _WEBP_SIDE = 16383
 _PNM_SUFFIXES = {"L": ".pgm", "L16": ".pgm", "RGB": ".ppm", "RGB16": ".ppm"}
@@ -37,6 +45,8 @@ _PNG_COLOURS = {
 }
 # Photometric interpretation of TIFF.
 _TIFF_COLOURS = {"1": 1, "L": 1, "LA": 1, "RGB": 2, "RGBA": 2, "P": 3, "CMYK": 5}
+_OF_THE_FILE = frozenset({"TIME", "FORM"})  # blocks that no image file holds
+_BMP_METRE = (1 << 31) - 1  # the most pixels per metre that a BMP file can state
 _TIFF_STRIP = 1 << 18  # bytes of a strip before compression, about
 
 
@@ -45,7 +55,21 @@ def default_suffix(picture: Picture) -> str:
     name = picture.mode.name
     if "MAXV" in picture.metadata and name in _PNM_SUFFIXES:  # no other format knows white levels
         return _PNM_SUFFIXES[name]
+    original = "." + picture.metadata.get("FORM", b"").decode("ascii", "replace").lower()
+    if original in _WRITERS:
+        return original
     return ".tiff" if name == "CMYK" else ".png"
+
+
+def with_format(picture: Picture, kind: str) -> Picture:
+    """Return a picture that remembers the format of its file (a `Reading.format`).
+
+    Nothing is added if it would be restored to that format anyway, or if lmzip cannot write it.
+    """
+    ending = {"PNM": _PNM_SUFFIXES.get(picture.mode.name, ".pbm")}.get(kind, f".{kind.lower()}")
+    if ending not in _WRITERS or ending == default_suffix(picture):
+        return picture
+    return replace(picture, metadata={**picture.metadata, "FORM": ending[1:].encode()})
 
 
 def check_suffix(suffix: str) -> None:
@@ -63,11 +87,13 @@ def write_picture(picture: Picture, suffix: str) -> tuple[bytes, tuple[str, ...]
     The ending, such as ".png", chooses the format. Raises InputError if it cannot hold the picture.
     """
     check_suffix(suffix)
+    check_blocks(picture)
     writer, kept = _WRITERS[suffix.lower()]
     data = writer(picture, suffix.lower())
     name = suffix.lower()[1:]
-    lost = sorted(set(picture.metadata) - ESSENTIAL - kept - {"TIME"})
-    remarks = [f"{name} has no place for {', '.join(lost)}"] if lost else []
+    lost = sorted(set(picture.metadata) - ESSENTIAL - kept - _OF_THE_FILE)
+    what = ", ".join(DESCRIPTIONS.get(tag, tag) for tag in lost)
+    remarks = [f"{name} has no place for {what}"] if lost else []
     if "MAXV" in picture.metadata and "MAXV" not in kept:
         white = _white_level(picture)
         remarks.append(f"{name} cannot say that white is {white}, so the image will look darker")
@@ -167,15 +193,38 @@ def _write_qoi(picture: Picture, suffix: str) -> bytes:
 
 
 def _write_bmp(picture: Picture, suffix: str) -> bytes:
+    if picture.mode.name == "RGBA":
+        return _write_bmp_with_alpha(picture)
     if picture.mode.name not in ("1", "L", "P", "RGB") or "TRNS" in picture.metadata:
         raise InputError(
             f"bmp cannot hold {picture.mode.name}"
             f"{' with transparency' if 'TRNS' in picture.metadata else ''}: choose png or tiff"
         )
     options: dict[str, Any] = {}
-    if (dpi := dpi_from_phys(picture.metadata.get("PHYS", b""))) is not None:
-        options["dpi"] = dpi
+    if any(per_metre := _pixels_per_metre(picture)):
+        options["dpi"] = tuple(number * _METRES_PER_INCH for number in per_metre)
     return _save_with_pillow(picture, "BMP", **options)
+
+
+def _write_bmp_with_alpha(picture: Picture) -> bytes:
+    """Write 32 bits a pixel with a header of version 4, which says where alpha is."""
+    height, width, _ = picture.samples.shape
+    rows = np.ascontiguousarray(picture.samples[::-1, :, [2, 1, 0, 3]]).tobytes()
+    across, down = _pixels_per_metre(picture)
+    start = 14 + _BMP_V4
+    fields = (_BMP_V4, width, height, 1, 32, 3, len(rows), across, down, 0, 0)
+    masks = (0xFF0000, 0xFF00, 0xFF, 0xFF000000, 0x73524742)  # R, G, B, A; "sRGB"
+    header = struct.pack("<IiiHHIIiiII", *fields) + struct.pack("<5I", *masks) + bytes(48)
+    return b"BM" + struct.pack("<IHHI", start + len(rows), 0, 0, start) + header + rows
+
+
+def _pixels_per_metre(picture: Picture) -> tuple[int, int]:
+    """Return the resolution as BMP files state it; zeros if it is unknown or too large."""
+    block = picture.metadata.get("PHYS", b"")
+    if dpi_from_phys(block) is None:
+        return 0, 0
+    across, down = struct.unpack(">II", block[:8])
+    return (across, down) if max(across, down) <= _BMP_METRE else (0, 0)
 
 
 def _as_8_bit_colour(picture: Picture, name: str) -> Picture:
@@ -247,12 +296,13 @@ def _tiff_exif(block: bytes) -> Any:
         exif = Image.Exif()
         try:
             exif.load(block)
+            tiff.keep_bytes(exif)
             for tag, value in exif.items():
                 tags[tag] = value
             for pointer in (0x8769, 0x8825):  # EXIF and GPS directories
                 if pointer in exif:
                     tags[pointer] = dict(exif.get_ifd(pointer))
-        except (SyntaxError, ValueError, KeyError, TypeError, struct.error):
+        except PILLOW_ERRORS:
             return TiffImagePlugin.ImageFileDirectory_v2()
     return tags
 

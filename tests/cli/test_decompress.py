@@ -85,7 +85,7 @@ def test_lost_metadata_is_mentioned(cli):
     cli.compress("x.png")
     result = cli.decompress("x.lmz", "-o", "y.qoi")
     assert (result.code, result.err) == (
-        0, "lmzip: y.qoi: warning: qoi has no place for ICCP\n"
+        0, "lmzip: y.qoi: warning: qoi has no place for the colour profile\n"
     )  # fmt: skip
 
 
