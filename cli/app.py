@@ -105,8 +105,13 @@ def buffer_stdout() -> None:
     PYTHONUNBUFFERED takes the buffer away, and a full disk then cuts a file short without a word.
     """
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        kept = {"encoding": sys.stdout.encoding, "errors": sys.stdout.errors}
-        sys.stdout = open(sys.stdout.fileno(), "w", closefd=False, **kept)  # noqa: SIM115
+        sys.stdout = open(  # noqa: SIM115
+            sys.stdout.fileno(),
+            "w",
+            encoding=sys.stdout.encoding,
+            errors=sys.stdout.errors,
+            closefd=False,
+        )
 
 
 def run(args: Sequence[str] | None) -> int:

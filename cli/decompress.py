@@ -173,13 +173,16 @@ class _Decompression:
         self, data: bytes, region: Region | None, progress: Progress | None
     ) -> tuple[Picture, list[str]]:
         """Return a picture, and with --salvage what of it is lost."""
-        options = {"model": self.model, "threads": self.threads, "limits": self.limits}
+        model, threads, limits = self.model, self.threads, self.limits
         try:
-            return decompress_picture(data, region=region, progress=progress, **options), []
+            picture = decompress_picture(
+                data, region=region, model=model, threads=threads, progress=progress, limits=limits
+            )
+            return picture, []
         except DamagedError:
             if not self.salvage or region is not None:
                 raise
-        return salvage_picture(data, **options)
+        return salvage_picture(data, model=model, threads=threads, limits=limits)
 
     def _fitting_suffix(self, source: Source, picture: Picture, ending: str | None = None) -> str:
         """Return the ending of the original format, or another if that cannot hold the picture."""

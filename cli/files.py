@@ -166,6 +166,8 @@ class Targets:
         if self.output is not None:
             path = Path(self.output, "stdin" if source.is_stdin else source.relative)
         target = path.with_suffix(suffix)
+        if path.suffix == ".lmz" and Path(path.stem).suffix.lower() == suffix:
+            return path.with_suffix("")  # a.bmp.lmz: a.bmp
         return path.with_name(path.name + suffix) if target in self.shared else target
 
     def check(self, target: Path, source: Source) -> None:

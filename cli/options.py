@@ -68,7 +68,7 @@ def limit_options(function: F) -> F:
     return cast(F, decorated)
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType[int]):
     """A number, perhaps with a unit: 500, 64K, 20M, 2G."""
 
     name = "size"

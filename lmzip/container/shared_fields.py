@@ -119,7 +119,8 @@ def write_metadata(writer: Writer, metadata: Mapping[str, bytes], level: int = 9
 def read_metadata(reader: Reader) -> dict[str, bytes]:
     data = reader.deflated(reader.limits.metadata, "the metadata")
     reader.limits.check_metadata(len(data))
-    blocks, metadata = Reader(data, limits=reader.limits), {}
+    blocks = Reader(data, limits=reader.limits)
+    metadata: dict[str, bytes] = {}
     while blocks.position < len(blocks.data):
         if len(metadata) == MAX_BLOCKS:
             raise FormatError(f"more than {MAX_BLOCKS} blocks of metadata")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ _GREY16 = ("I;16", "I;16L", "I;16B", "I;16N")
 _open_lock = threading.Lock()
 
 
-def open_image(data: bytes, formats: Sequence[str]) -> Image.Image:
+def open_image(data: bytes, formats: tuple[str, ...]) -> Image.Image:
     """Open an image file without Pillow's own limit of pixels: ours are checked instead."""
     with _open_lock:
         limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None

@@ -312,7 +312,7 @@ def _assemble(
         out=layer("out"),
         tables=Tables(
             logistic=take("tables.logistic").astype(np.uint32),
-            inverse_scale=take("tables.inverse_scale"),
+            inverse_scale=take("tables.inverse_scale").astype(np.int32),
             weight=take("tables.weight").astype(np.int64),
             log2=take("tables.log2").astype(np.int64),
         ),
