@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import struct
 import threading
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +28,8 @@ from lmzip.picture import MODES, Mode, Picture
 
 # What Pillow raises for damaged files, depending on where it notices.
 PILLOW_ERRORS = (
-    OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, AttributeError, OverflowError,
-    struct.error,
+    OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, AttributeError,
+    ArithmeticError, RuntimeError, AssertionError, struct.error, zlib.error,
 )  # fmt: skip
 _SAME_MODES = ("1", "L", "LA", "RGB", "RGBA", "P", "CMYK")  # the same name in Pillow
 _GREY16 = ("I;16", "I;16L", "I;16B", "I;16N")

@@ -119,7 +119,7 @@ def to_true_colour(picture: Picture) -> Picture:
             samples = samples.astype(np.uint8) * 255
         if name.removesuffix("16") in ("LA", "RGBA"):
             samples, alpha = samples[:, :, :-1], samples[:, :, -1:]
-        elif key is not None:
+        elif key is not None and name.removesuffix("16") in ("1", "L", "RGB"):
             full = np.iinfo(samples.dtype).max
             # The key has the depth of the original file; the samples use the full range.
             scale = full // ((1 << _bits(picture)) - 1)
