@@ -45,13 +45,13 @@ class FloatLayer:
         kernels = weight.new_zeros(len(weight), weight.shape[2], side * side)
         kernels[:, :, taps] = weight.transpose(1, 2) * (factor * self.input_scale)
         parameters = {
-            "weight": kernels.unflatten(2, (side, side)),
+            "weight": kernels.view(*kernels.shape[:2], side, side),
             "bias": bias * self.factor + self.offset,
         }
         if self.role in ("first", "conv"):
             mask_weight = torch.zeros(len(weight), side * side)
             mask_weight[:, taps] = as_tensor(self.layer.mask_weight) * self.factor[:, None]
-            parameters["mask_weight"] = mask_weight.unflatten(1, (side, side))
+            parameters["mask_weight"] = mask_weight.view(-1, side, side)
         return {f"{self.name}.{name}": tensor for name, tensor in parameters.items()}
 
 
@@ -91,7 +91,8 @@ def dequantise(integer: IntegerNetwork) -> CompactNetwork:
     network = CompactNetwork(config)
     network.set_top(integer.activation_max)
     unit = 2.0 ** -(integer.predictor_shift + MEAN_BITS - 1)
-    state = {"predictor.weight": as_tensor(integer.predictor * unit).unflatten(2, (-1, 8))}
+    predictor = as_tensor(integer.predictor * unit)  # (256, C, C * 8)
+    state = {"predictor.weight": predictor.view(*predictor.shape[:2], -1, 8)}
     for layer in layers:
         weight, bias = as_tensor(layer.layer.weight), as_tensor(layer.layer.bias)
         state.update(layer.parameters(weight, bias))

@@ -119,7 +119,7 @@ class Tuner:
             price = min(1.0, 2 * step / steps)
             loss = nats + price * self._rate_nats() / self.pixels
             self._optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             self._optimiser.step()
             if report:
                 report(step + 1, float(nats.detach()) / (levels.shape[1] * math.log(2)))

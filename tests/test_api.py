@@ -21,6 +21,7 @@ from lmzip.selection import list_choices
 
 PUBLIC = {
     "EFFORTS",
+    "LIMIT_FLAGS",
     "MODES",
     "Archive",
     "BitCosts",
@@ -28,8 +29,11 @@ PUBLIC = {
     "DamagedError",
     "FingerprintError",
     "FormatError",
+    "ImageInfo",
     "Info",
     "InputError",
+    "LimitError",
+    "Limits",
     "LmzipError",
     "Mode",
     "Model",
@@ -53,6 +57,7 @@ PUBLIC = {
     "decompress_picture",
     "decompress_region",
     "is_archive",
+    "list_images",
     "list_models",
     "load_model",
     "measure_bits",
@@ -60,8 +65,10 @@ PUBLIC = {
     "open_archive",
     "pack_archive",
     "parse_order",
+    "parse_size",
     "read_info",
     "read_model_and_order",
+    "salvage_picture",
 }
 
 
@@ -85,7 +92,7 @@ def test_public_names_are_exact() -> None:
     assert len(lmzip.__all__) == len(PUBLIC)
     for name in PUBLIC:
         value = getattr(lmzip, name)  # a type alias or a constant has no name of its own
-        assert name in ("EFFORTS", "MODES", "Progress", "Samples") or value.__name__ == name
+        assert name.isupper() or name in ("Progress", "Samples") or value.__name__ == name
     errors = importlib.import_module("lmzip.errors")
     for name, value in vars(errors).items():
         if isinstance(value, type):

@@ -13,8 +13,8 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["lmzip", "PIL"], enable_loader_override=False):
-    sys.path.insert(0, str(Path(__file__).parent))
-    import targets
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from fuzz import targets
 
 
 def main() -> None:

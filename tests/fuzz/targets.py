@@ -26,7 +26,7 @@ from lmzip.errors import LmzipError
 from lmzip.formats import read_picture, write_picture
 from lmzip.formats.writing import WRITABLE_SUFFIXES
 from lmzip.network.integer_network import load_integer_network
-from lmzip.picture import MODES, Picture
+from lmzip.picture import MODES, Picture, Samples
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
@@ -86,7 +86,7 @@ def fuzz_metadata(data: bytes) -> None:
     block = bytes(_varint(len(packed))) + packed
     metadata = read_metadata(Reader(block, limits=LIMITS))
     mode = list(MODES.values())[data[0] % len(MODES)]
-    samples = np.zeros((3, 4, mode.channels), mode.dtype)
+    samples: Samples = np.zeros((3, 4, mode.channels), mode.dtype)
     suffix = WRITABLE_SUFFIXES[data[1] % len(WRITABLE_SUFFIXES)]
     write_picture(Picture(samples, mode, metadata), suffix)
 
@@ -196,7 +196,7 @@ def _make_pictures() -> Iterator[bytes]:
     state = np.random.default_rng(0)
     for mode in MODES.values():
         top = 1 << mode.bits
-        samples = state.integers(0, top, (6, 7, mode.channels)).astype(mode.dtype)
+        samples: Samples = state.integers(0, top, (6, 7, mode.channels)).astype(mode.dtype)
         metadata = {"PLTE": bytes(768)} if mode.name == "P" else {}
         for suffix in WRITABLE_SUFFIXES:
             try:

@@ -196,6 +196,7 @@ def test_threads_and_batches_do_not_change_a_file(
 
 _DIGEST_SCRIPT = """
 import hashlib, json, sys
+from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 from lmzip.network.backend import get_backend
@@ -203,7 +204,7 @@ from lmzip.stream.encoder import encode_images
 from lmzip.network.integer_network import load_integer_network
 from lmzip.order.orders import Order
 
-network, images = load_integer_network(sys.argv[1]), np.load(sys.argv[2])
+network, images = load_integer_network(Path(sys.argv[1])), np.load(sys.argv[2])
 streams = [encode_images(network, Order("raster"), images, get_backend(), span=span)
            for span in (1, 5, 1000)]
 digests = {hashlib.sha256(stream.data).hexdigest() for (stream,) in streams}
