@@ -6,6 +6,7 @@ COPY = $(abspath $(VENV))/copy
 MYPY = $(abspath $(BIN))/mypy --config-file $(CURDIR)/pyproject.toml --explicit-package-bases
 # Tests may leave out annotations; what they call is checked all the same.
 RELAXED = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --no-warn-unused-ignores
+KERNELS = setup.py $(wildcard lmzip/native/*.c lmzip/native/*.h)
 
 .PHONY: demo test slow lint clean
 
@@ -28,16 +29,16 @@ lint: $(VENV)/.dev
 	cd benchmarks && MYPYPATH=$(COPY):. $(MYPY) --allow-untyped-calls --no-warn-unused-ignores .
 	cd tests && MYPYPATH=$(COPY):. $(MYPY) $(RELAXED) .
 
-$(VENV)/.demo: pyproject.toml
+$(VENV)/.demo: pyproject.toml $(KERNELS)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -e ".[demo]"
 	touch $@
 
 # The version of torch is named first: a bare "torch" would bring gigabytes of CUDA packages.
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml $(KERNELS)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -e ".[dev]" "setuptools>=77"
+	LMZIP_REQUIRE_NATIVE=1 $(BIN)/pip install --quiet -e ".[dev]" "setuptools>=77"
 	touch $@
 
 clean:

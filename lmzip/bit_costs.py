@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lmzip.container.tiles import Tile, choose_grid, cut_tiles
 from lmzip.cost import COST_BITS, to_bits
 from lmzip.errors import InputError
-from lmzip.network.backend import get_backend
+from lmzip.native.backends import find_backend
 from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.picture import Picture
@@ -66,7 +66,7 @@ def measure_bits(
     model: Model,
     order: Order,
     *,
-    backend: str = "numpy",
+    backend: str = "auto",
     progress: Progress | None = None,
 ) -> BitCosts:
     """Return the cost of every sample; raises InputError if no network codes the mode."""
@@ -79,7 +79,7 @@ def measure_bits(
     for tile in cut_tiles(height, width, grid):
         for channels in picture.mode.groups:
             plane = np.ascontiguousarray(picture.samples[tile.slices][..., channels])
-            streams = encode_images(model.network, order, plane[None], get_backend(backend))
+            streams = encode_images(model.network, order, plane[None], find_backend(backend))
             costs[(*tile.slices, list(channels))] = streams[0].costs[0]
         done += tile.height * tile.width
         if progress:

@@ -36,7 +36,7 @@ class Options:
     order: ImageOrder = "raster"
     effort: str = "default"
     threads: int = 0
-    backend: str = "numpy"
+    backend: str = "auto"
 
     def __post_init__(self) -> None:
         if self.effort not in EFFORTS:

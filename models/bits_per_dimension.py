@@ -11,7 +11,7 @@ from torch import Tensor
 from lmzip.cost import to_bits
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.weights import Network
-from lmzip.network.backend import get_backend
+from lmzip.native.backends import find_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.stream.encoder import encode_images
@@ -37,7 +37,7 @@ def measure_integers(network: IntegerNetwork, levels: Tensor, order: Order) -> t
     cost = size = 0
     for batch in torch.split(levels, _BATCH):
         pixels = batch.permute(0, 2, 3, 1).contiguous().numpy()
-        for stream in encode_images(network, order, pixels, get_backend()):
+        for stream in encode_images(network, order, pixels, find_backend()):
             cost += int(stream.costs.sum())
             size += len(stream.data)
     return to_bits(cost) / levels.numel(), 8 * size / levels.numel()

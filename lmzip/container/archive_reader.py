@@ -18,6 +18,7 @@ from lmzip.container.image_file import read_image_header
 from lmzip.container.image_reader import decompress_picture
 from lmzip.errors import DamagedError
 from lmzip.limits import NETWORK_PIXEL, Limits, resolve_limits
+from lmzip.native.backends import AUTO
 from lmzip.network.registry import find_model
 from lmzip.parallel.jobs import JOB_PIXELS, DecodeJob
 from lmzip.parallel.workers import run_jobs
@@ -183,7 +184,7 @@ class Archive(Sequence[Samples]):
         for channels in batch.mode.groups:
             streams = tuple(bytes(reader.block()) for reader in readers)
             shape = batch.height, batch.width, len(channels)
-            jobs.append(DecodeJob(model.path, "numpy", batch.order, shape, streams, sizes))
+            jobs.append(DecodeJob(model.path, AUTO, batch.order, shape, streams, sizes))
         for chunk, reader in zip(chunks, readers, strict=True):
             if reader.position != chunk.size:
                 raise DamagedError(f"the batch at byte {chunk.offset} is {chunk.size} bytes long")

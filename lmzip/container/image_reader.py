@@ -87,7 +87,7 @@ def decompress_picture(
     region: Region | None = None,
     model: str | Path | None = None,
     threads: int = 0,
-    backend: str = "numpy",
+    backend: str = "auto",
     progress: Progress | None = None,
     limits: Limits | None = None,
 ) -> Picture:

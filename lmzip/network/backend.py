@@ -23,6 +23,8 @@ Indices = npt.NDArray[np.integer[Any]]
 class Backend(ABC):
     """Float32 matrices that hold integers."""
 
+    name: str
+
     @abstractmethod
     def zeros(self, shape: tuple[int, int]) -> Array:
         """Return a matrix of zeros."""
@@ -65,7 +67,9 @@ class Backend(ABC):
 
 
 class NumpyBackend(Backend):
-    """The default: numpy and its BLAS."""
+    """The reference: numpy and its BLAS."""
+
+    name = "numpy"
 
     def zeros(self, shape: tuple[int, int]) -> Array:
         return np.zeros(shape, np.float32)
@@ -117,6 +121,7 @@ class TorchBackend(Backend):
             raise InputError("the torch backend needs torch: pip install lmzip[train]") from error
         torch.backends.cuda.matmul.allow_tf32 = False
         self._torch, self._device = torch, torch.device(device)
+        self.name = f"torch on {device}"
 
     def zeros(self, shape: tuple[int, int]) -> Array:
         return self._torch.zeros(shape, dtype=self._torch.float32, device=self._device)

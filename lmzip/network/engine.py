@@ -200,19 +200,29 @@ def _pointwise(layer: Layer) -> Floats:
     return both.T * _scale(layer)
 
 
+def find_predictor_taps(network: IntegerNetwork) -> list[int | None]:
+    """Return which of the first layer's taps each of the predictor's neighbours is."""
+    offsets = network.first.taps.offsets
+    return [offsets.index(o) if o in offsets else None for o in PREDICTOR_TAPS.offsets]
+
+
+def find_predictor_sets(network: IntegerNetwork, neighbours: Neighbours) -> npt.NDArray[np.int64]:
+    """Return the set of visible neighbours, as a number, for each of the first layer's patterns."""
+    sets = np.zeros(len(neighbours.patterns), np.int64)
+    for bit, tap in enumerate(find_predictor_taps(network)):
+        if tap is not None:
+            sets |= neighbours.patterns[:, tap].astype(np.int64) << bit
+    return sets
+
+
 def _lay_out_predictor(network: IntegerNetwork, neighbours: Neighbours) -> Floats:
     """Lay out the predictor for the first layer's patches: (patterns, used taps * (C + 1), C).
 
     Its eight neighbours are among the first layer's taps, so the masks of that layer decide which
     of the 256 kernels a pixel has. The ones do not count.
     """
-    offsets = network.first.taps.offsets
-    taps = [offsets.index(o) if o in offsets else None for o in PREDICTOR_TAPS.offsets]
-    sets = np.zeros(len(neighbours.patterns), np.int64)
-    channels = network.channels
-    for bit, tap in enumerate(taps):
-        if tap is not None:
-            sets |= neighbours.patterns[:, tap].astype(np.int64) << bit
+    taps, sets = find_predictor_taps(network), find_predictor_sets(network, neighbours)
+    offsets, channels = network.first.taps.offsets, network.channels
     kernels = np.zeros((len(sets), len(offsets), channels + 1, channels))
     by_tap = network.predictor.reshape(256, channels, channels, 8)  # set, out, in, neighbour
     for bit, tap in enumerate(taps):

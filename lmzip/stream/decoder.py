@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from lmzip.native import runs
+from lmzip.native.packing import Kernel
 from lmzip.network.backend import Backend
-from lmzip.network.engine import Pass
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
-from lmzip.order.schedule import compile_schedule
+from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import Decoder
-from lmzip.stream.mixture import Mixture
-from lmzip.stream.sequence import Int32s, Pixels, from_sequence, widen
+from lmzip.stream.sequence import Check, Int32s, Pixels, from_sequence
+from lmzip.stream.steps import ArraySteps, Frequencies, Steps
 
 
 def decode_images(
@@ -23,43 +25,56 @@ def decode_images(
     shape: tuple[int, int, int],
     streams: Sequence[bytes],
     groups: Sequence[int],
-    backend: Backend,
+    backend: Backend | Kernel,
+    *,
+    check: Check | None = None,
 ) -> Pixels:
     """Decode groups of images of `shape` (H, W, C), each group from its own stream."""
     height, width, coded = shape
-    count = sum(groups)
     decoders = [Decoder(stream) for stream in streams]
     if all(decoder.is_dry for decoder in decoders):  # black: no need to see in which sequence
-        return np.zeros((count, *shape), np.uint8)
+        return np.zeros((sum(groups), *shape), np.uint8)
     schedule = compile_schedule(order, height, width, network.layers)
-    bounds = np.concatenate([[0], np.cumsum(groups)])
-    samples = np.zeros((schedule.pixels, count, coded), np.int32)
-
-    def decode_symbols(frequencies: Int32s, places: int) -> Int32s:
-        """Decode one symbol for each pixel of a step, every group from its own stream."""
-        if len(decoders) == 1:
-            return decoders[0].decode(frequencies.T)
-        by_place = frequencies.reshape(len(frequencies), places, count)
-        symbols = np.empty((places, count), np.int32)
-        for decoder, first, last in zip(decoders, bounds[:-1], bounds[1:], strict=True):
-            group = by_place[:, :, first:last].reshape(len(frequencies), -1)
-            symbols[:, first:last] = decoder.decode(group.T).reshape(places, -1)
-        return symbols.ravel()
-
-    with threadpool_limits(1, "blas"):
-        longest = int(np.diff(schedule.starts).max())
-        run = Pass(network, schedule, count, longest, backend)
-        for start, stop in zip(schedule.starts[:-1], schedule.starts[1:], strict=True):
-            if all(decoder.is_dry for decoder in decoders):
-                break  # what is left is zero: a stream that has run dry takes no time
-            mixture = Mixture(network.tables, run.advance(int(start), int(stop)))
-            for channel in range(coded):
-                high = decode_symbols(mixture.high_frequencies(), stop - start)
-                low = decode_symbols(mixture.low_frequencies(high), stop - start)
-                column = high << 4 | low
-                samples[start:stop, :, channel] = column.reshape(-1, count)
-                mixture.observe(channel, column, channel + 1 < coded)
-            run.write_pixels(start, stop, widen(samples[start:stop], network))
+    if isinstance(backend, Kernel):
+        steps: Steps = runs.Steps(backend, network, schedule, groups, coded)
+        _decode(steps, schedule, decoders, groups, check)
+    else:
+        with threadpool_limits(1, "blas"):
+            steps = ArraySteps(backend, network, schedule, groups, coded)
+            _decode(steps, schedule, decoders, groups, check)
     for decoder in decoders:
         decoder.finish()
-    return from_sequence(samples.astype(np.uint8), schedule)
+    return from_sequence(steps.samples, schedule)
+
+
+def _decode(
+    steps: Steps,
+    schedule: Schedule,
+    decoders: Sequence[Decoder],
+    groups: Sequence[int],
+    check: Check | None,
+) -> None:
+    """Decode step by step; the samples are those of `steps` in the end."""
+    coded = steps.samples.shape[2]
+    bounds = [0, *np.cumsum(groups).tolist()]
+    each = list(zip(decoders, bounds[:-1], bounds[1:], strict=True))
+
+    def decode_symbols(rows: Frequencies) -> Int32s:
+        """Decode one symbol for each column of a step, every group from its own stream."""
+        if len(each) == 1:
+            return decoders[0].decode(rows)
+        places = len(rows) // bounds[-1]
+        return np.concatenate(
+            [decoder.decode(rows[places * first : places * last]) for decoder, first, last in each]
+        )
+
+    starts = schedule.starts.tolist()
+    for start, stop in itertools.pairwise(starts):
+        if check:
+            check()
+        if all(decoder.is_dry for decoder in decoders):
+            return  # what is left is zero: a stream that has run dry takes no time
+        rows = steps.begin(start, stop)
+        for _ in range(coded):
+            rows = steps.refine(decode_symbols(rows))
+            rows = steps.finish(decode_symbols(rows))

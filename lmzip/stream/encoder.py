@@ -9,6 +9,7 @@ share a computation is never visible in the bytes; how many share a stream is.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from lmzip.native import runs
+from lmzip.native.packing import Kernel
 from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
 from lmzip.network.integer_network import IntegerNetwork
@@ -23,7 +26,7 @@ from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import encode_intervals
 from lmzip.stream.mixture import Mixture
-from lmzip.stream.sequence import Int32s, Pixels, from_sequence, to_sequence, widen
+from lmzip.stream.sequence import Check, Int32s, Pixels, Samples, from_sequence, to_sequence, widen
 
 ENCODER_SPAN = 4096  # rows that the encoder evaluates at once: enough for BLAS, few enough to cache
 
@@ -43,43 +46,72 @@ def encode_images(
     network: IntegerNetwork,
     order: Order,
     images: Pixels,
-    backend: Backend,
+    backend: Backend | Kernel,
     *,
     groups: Sequence[int] | None = None,
     span: int | None = None,
+    check: Check | None = None,
 ) -> list[Stream]:
     """Encode images (N, H, W, C): one stream for each group of consecutive ones.
 
     C is the network's number of channels, or 1: then the network sees three equal channels and
     only the first is coded. `groups` are the numbers of images a stream; one stream by default.
     """
-    count, height, width, coded = images.shape
+    count, height, width, _ = images.shape
+    groups = groups or [count]
     schedule = compile_schedule(order, height, width, network.layers)
     samples = to_sequence(images, schedule)  # (places, images, coded)
-    span = span or max(1, ENCODER_SPAN // count)
-    intervals = np.empty((coded, 2, 2, schedule.pixels, count), np.int32)
-    costs = np.empty((schedule.pixels, count, coded), np.int64)
-    with threadpool_limits(1, "blas"):
-        run = Pass(network, schedule, count, span, backend)
-        run.write_pixels(0, schedule.pixels, widen(samples, network))
-        for start in range(0, schedule.pixels, span):
-            stop = min(start + span, schedule.pixels)
-            mixture = Mixture(network.tables, run.advance(start, stop))
-            for channel in range(coded):
-                column = samples[start:stop, :, channel].ravel()
-                *both, cost = mixture.intervals(column)
-                for nibble, interval in enumerate(both):
-                    intervals[channel, nibble, :, start:stop] = interval.reshape(2, -1, count)
-                costs[start:stop, :, channel] = cost.reshape(-1, count)
-                mixture.observe(channel, column, channel + 1 < coded)
+    if isinstance(backend, Kernel):
+        intervals, costs = runs.find_intervals(
+            backend, network, schedule, samples, groups, span, check
+        )
+    else:
+        with threadpool_limits(1, "blas"):
+            intervals, costs = _find_intervals(
+                backend, network, schedule, samples, groups, span, check
+            )
     by_image = from_sequence(costs, schedule)
     streams, first = [], 0
-    for size in groups or [count]:
-        group = slice(first, first + size)
-        left, right = _in_stream_order(intervals[..., group], schedule)
-        streams.append(Stream(encode_intervals(left, right), by_image[group]))
+    for size, (left, right) in zip(groups, intervals, strict=True):
+        streams.append(Stream(encode_intervals(left, right), by_image[first : first + size]))
         first += size
     return streams
+
+
+def _find_intervals(
+    backend: Backend,
+    network: IntegerNetwork,
+    schedule: Schedule,
+    samples: Samples,
+    groups: Sequence[int],
+    span: int | None,
+    check: Check | None = None,
+) -> tuple[list[tuple[Int32s, Int32s]], npt.NDArray[np.int64]]:
+    """Do what `lmzip.native.runs.find_intervals` does, with an array library."""
+    pixels, count, coded = samples.shape
+    span = span or max(1, ENCODER_SPAN // count)
+    intervals = np.empty((coded, 2, 2, pixels, count), np.int32)
+    costs = np.empty(samples.shape, np.int64)
+    run = Pass(network, schedule, count, span, backend)
+    run.write_pixels(0, pixels, widen(samples.astype(np.int32), network))
+    for start in range(0, pixels, span):
+        stop = min(start + span, pixels)
+        if check:
+            check()
+        mixture = Mixture(network.tables, run.advance(start, stop))
+        for channel in range(coded):
+            column = samples[start:stop, :, channel].ravel().astype(np.int32)
+            *both, cost = mixture.intervals(column)
+            for nibble, interval in enumerate(both):
+                intervals[channel, nibble, :, start:stop] = interval.reshape(2, -1, count)
+            costs[start:stop, :, channel] = cost.reshape(-1, count)
+            mixture.observe(channel, column, channel + 1 < coded)
+    bounds = [0, *np.cumsum(groups).tolist()]
+    by_group = [
+        _in_stream_order(intervals[..., first:last], schedule)
+        for first, last in itertools.pairwise(bounds)
+    ]
+    return by_group, costs
 
 
 def _in_stream_order(intervals: Int32s, schedule: Schedule) -> tuple[Int32s, Int32s]:

@@ -7,6 +7,7 @@ channel all high nibbles, then all low ones; of each, place by place; of each pl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -16,16 +17,18 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
 
 Pixels = npt.NDArray[np.uint8]  # (images, height, width, channels)
+Samples = npt.NDArray[np.uint8]  # (places, images, channels)
 Int32s = npt.NDArray[np.int32]
+Check = Callable[[], None]  # called between steps; raises to end the work
 
 _T = TypeVar("_T", bound=np.generic)
 
 
-def to_sequence(images: Pixels, schedule: Schedule) -> Int32s:
+def to_sequence(images: Pixels, schedule: Schedule) -> Samples:
     """Bring images (N, H, W, C) into a schedule's sequence: (places, images, C)."""
     count, _, _, channels = images.shape
     flat = images.reshape(count, schedule.pixels, channels)
-    return flat[:, schedule.sequence].transpose(1, 0, 2).astype(np.int32)
+    return np.ascontiguousarray(flat[:, schedule.sequence].transpose(1, 0, 2))
 
 
 def from_sequence(values: npt.NDArray[_T], schedule: Schedule) -> npt.NDArray[_T]:

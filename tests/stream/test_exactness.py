@@ -32,6 +32,7 @@ from support.networks import (
 )
 
 import lmzip
+from lmzip.native.backends import find_backend, list_kernels
 from lmzip.network.backend import get_backend
 from lmzip.network.integer_network import EXACT, IntegerNetwork, load_integer_network
 from lmzip.order.orders import Order
@@ -42,6 +43,7 @@ HEIGHT, WIDTH = 10, 20
 RASTER = Order("raster")
 OTHERS = [Order("raster", 7), Order("s-curve", 2), Order("hilbert"), custom_order(7, 8)]
 LIFTED = 1 << 27
+BACKENDS = ["numpy", *(kernel.name for kernel in list_kernels())]
 
 
 def to_planes(images: Images) -> list[oracle_streams.Planes]:
@@ -66,6 +68,17 @@ def encode_in_every_way(network: IntegerNetwork, order: Order, images: Images) -
     return ways
 
 
+def encode_by_kernels(network: IntegerNetwork, order: Order, images: Images) -> dict[str, bytes]:
+    """Return the stream of some images from every kernel that runs here."""
+    return {
+        f"{kernel.name}, span {span}": encode_images(network, order, images, kernel, span=span)[
+            0
+        ].data
+        for kernel in list_kernels()
+        for span in (1, 3, 17, None)
+    }
+
+
 def test_test_networks_drive_sums_beyond_half_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the comparisons of this file would be about small numbers."""
     network = to_oracle(random_network(orders=("raster",)))
@@ -87,13 +100,11 @@ def test_test_networks_drive_sums_beyond_half_the_bound(monkeypatch: pytest.Monk
 
 def check_every_way(network: IntegerNetwork, order: Order, images: Images) -> None:
     """All encoders write one stream, and all decoders read it."""
-    ways = encode_in_every_way(network, order, images)
+    ways = encode_in_every_way(network, order, images) | encode_by_kernels(network, order, images)
     assert len(set(ways.values())) == 1, ways.keys()
     stream, shape = ways["oracle"], images.shape[1:]
-    for backend in ("numpy", "torch"):
-        decoded = decode_images(
-            network, order, shape, [stream], [len(images)], get_backend(backend)
-        )
+    for backend in (get_backend("numpy"), get_backend("torch"), *list_kernels()):
+        decoded = decode_images(network, order, shape, [stream], [len(images)], backend)
         assert np.array_equal(decoded, images)
     height, width, channels = shape
     ranks = order.ranks(height, width).ravel().tolist()
@@ -130,8 +141,9 @@ def test_with_the_bound_lifted_the_comparison_fails() -> None:
     assert exact not in ways.values()
 
 
-def test_images_computed_together_do_not_change_the_streams() -> None:
-    network, backend = random_network(orders=("raster",)), get_backend()
+@pytest.mark.parametrize("name", BACKENDS)
+def test_images_computed_together_do_not_change_the_streams(name: str) -> None:
+    network, backend = random_network(orders=("raster",)), find_backend(name)
     images = np.concatenate([harsh_images(32, 6, 7), smooth_images(32, 6, 7)])
 
     def encode(at_once: int) -> list[bytes]:
@@ -151,8 +163,9 @@ def test_images_computed_together_do_not_change_the_streams() -> None:
             assert np.array_equal(decoded, images[start : start + at_once])
 
 
-def test_groups_of_different_sizes_share_a_computation() -> None:
-    network, backend = random_network(), get_backend()
+@pytest.mark.parametrize("name", BACKENDS)
+def test_groups_of_different_sizes_share_a_computation(name: str) -> None:
+    network, backend = random_network(), find_backend(name)
     images, groups, order = harsh_images(64, 5, 4), [1, 3, 60], Order("hilbert")
     together = encode_images(network, order, images, backend, groups=groups)
     bounds = np.cumsum([0, *groups])
@@ -166,10 +179,9 @@ def test_groups_of_different_sizes_share_a_computation() -> None:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model file; tiles and batches small enough to be many, and workers for any job."""
+    """A model file; tiles and batches small enough to be many."""
     monkeypatch.setattr("lmzip.container.tiles.TILE", (16, 16))
     monkeypatch.setattr("lmzip.container.archive_writer.BATCH_PIXELS", 300)
-    monkeypatch.setattr("lmzip.parallel.workers.WORTH_A_WORKER", 1)
     return write_model(random_network(orders=("raster",)), tmp_path)
 
 
@@ -199,6 +211,7 @@ import hashlib, json, sys
 from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
+from lmzip.native.backends import find_backend, list_kernels
 from lmzip.network.backend import get_backend
 from lmzip.stream.encoder import encode_images
 from lmzip.network.integer_network import load_integer_network

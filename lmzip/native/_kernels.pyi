@@ -1,0 +1,41 @@
+from collections.abc import Buffer, Sequence
+from typing import Any
+
+Capsule = Any
+
+def kernels() -> list[tuple[str, bool]]: ...
+def make_network(
+    kernel: str,
+    numbers: tuple[int, ...],
+    layers: Sequence[tuple[tuple[int, int, int], Buffer, Buffer, Buffer, Buffer]],
+    predictor: Buffer,
+    tables: tuple[tuple[int, int, int], Buffer, Buffer, Buffer, Buffer],
+    /,
+) -> Capsule: ...
+def make_run(
+    network: Capsule,
+    sizes: tuple[int, ...],
+    groups: Buffer,
+    views: Sequence[tuple[tuple[int, int], Buffer, Buffer, Buffer]],
+    view_of: Buffer,
+    bases: Sequence[Buffer],
+    sets: Buffer,
+    predictor_taps: Buffer,
+    frequencies: Buffer | None,
+    samples: Buffer,
+    /,
+) -> Capsule: ...
+def begin_step(run: Capsule, start: int, stop: int, /) -> None: ...
+def refine_step(run: Capsule, high: Buffer, /) -> None: ...
+def finish_channel(run: Capsule, low: Buffer, /) -> None: ...
+def encode_span(
+    run: Capsule,
+    start: int,
+    stop: int,
+    steps: int,
+    starts: Buffer,
+    left: Buffer,
+    right: Buffer,
+    costs: Buffer,
+    /,
+) -> None: ...

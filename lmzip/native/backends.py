@@ -1,0 +1,69 @@
+"""Which backend computes: a kernel in C, numpy, or torch. All give the same bytes.
+
+The environment variable LMZIP_KERNEL chooses where the caller does not: numpy, or one of the
+kernels. Otherwise it is the best kernel that this processor can run and that gives the known
+answers, or numpy where none could be built.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+
+from lmzip.errors import InputError, ModelError
+from lmzip.native.known_answers import gives_known_answers
+from lmzip.native.packing import Kernel
+from lmzip.network.backend import Backend, get_backend
+
+AUTO = "auto"
+NUMPY = "numpy"
+VARIABLE = "LMZIP_KERNEL"
+KERNELS = ("avx512", "avx2", "neon", "portable")  # all there are
+
+
+def find_backend(name: str = AUTO) -> Backend | Kernel:
+    """Return a backend by name, checked.
+
+    "auto", "numpy", "torch", "torch:DEVICE" (torch:cuda), or a kernel's name. Raises InputError if
+    there is no such thing here, and ModelError if it does not compute exactly.
+    """
+    if name == AUTO:
+        name = os.environ.get(VARIABLE) or AUTO
+    return _find(name)
+
+
+@cache
+def list_kernels() -> tuple[Kernel, ...]:
+    """Return the kernels that this processor can run, best first; none if none was built."""
+    try:
+        from lmzip.native import _kernels
+    except ImportError:
+        return ()
+    return tuple(Kernel(name, interleaved) for name, interleaved in _kernels.kernels())
+
+
+def describe_backend(backend: Backend | Kernel) -> str:
+    """Return a backend's name, for people."""
+    return f"kernel {backend.name}" if isinstance(backend, Kernel) else backend.name
+
+
+@cache
+def _find(name: str) -> Backend | Kernel:
+    kernels = {kernel.name: kernel for kernel in list_kernels()}
+    if name == AUTO:
+        for kernel in kernels.values():
+            if gives_known_answers(kernel):
+                return kernel
+            warnings.warn(f"the kernel {kernel.name!r} is wrong on this machine", stacklevel=3)
+        return get_backend(NUMPY)
+    if name in kernels:
+        if not gives_known_answers(kernels[name]):
+            raise ModelError(f"the kernel {name!r} does not compute exactly on this machine")
+        return kernels[name]
+    if name in KERNELS:
+        here = ", ".join([NUMPY, *kernels])
+        raise InputError(
+            f"the kernel {name!r} was not built or cannot run here: choose from {here}"
+        )
+    return get_backend(name)

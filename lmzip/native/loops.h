@@ -1,0 +1,102 @@
+/* The loops of a kernel, made from its `lanes`: included once by each of the kernels' files.
+ *
+ * Before that, a file defines the types `lanes` (16 numbers of 32 bits) and `weights` (those of two
+ * inputs for 16 outputs), TARGET (what the compiler needs to know of the processor) and, as inline
+ * functions named lanes_*, the few operations below. Then it defines its `Kernel`.
+ */
+#include "kernel.h"
+
+#if defined(_MSC_VER)
+#define INLINE static __forceinline
+#else
+#define INLINE static inline __attribute__((always_inline))
+#endif
+
+enum { GROUP = 4 }; /* columns that share each weight that is loaded */
+
+/* Evaluate one block of outputs for `count` columns from `first` on. `count` is a constant wherever
+ * this is called, so that the sums stay in registers. */
+TARGET INLINE void multiply_group(const Layer *layer, const Inputs *in, const Target *target,
+                                  int block, int first, const int count) {
+    const size_t step = 2 * LANES, width = (size_t)layer->blocks * LANES;
+    const size_t each = (size_t)layer->pairs * step, lane = (size_t)block * LANES;
+    const int16_t *of_block = layer->weights + (size_t)block * layer->taps * each;
+    const uint32_t *at = in->at + (size_t)first * in->used;
+    lanes sums[GROUP];
+    for (int i = 0; i < count; i++) {
+        size_t pattern = in->pattern ? (size_t)in->pattern[in->place[first + i]] : 0;
+        sums[i] = lanes_load(in->bases + pattern * width + lane);
+    }
+    for (int u = 0; u < in->used; u++) {
+        const int16_t *rows[GROUP];
+        int hidden = 0;
+        for (int i = 0; i < count; i++) {
+            uint32_t row = at[i * in->used + u];
+            hidden += row == in->hidden;
+            rows[i] = in->rows + row * in->stride;
+        }
+        if (hidden == count)
+            continue;
+        const int16_t *w = of_block + in->taps[u] * each;
+        for (int k = 0; k < layer->pairs; k++, w += step) {
+            weights both = lanes_weights(w);
+            for (int i = 0; i < count; i++)
+                sums[i] = lanes_dot(sums[i], rows[i] + 2 * k, both);
+        }
+    }
+
+    lanes shift = lanes_load(layer->shift + lane), half = lanes_load(layer->half + lane);
+    lanes odd = lanes_load(layer->odd + lane);
+    lanes low = lanes_set(target->low), high = lanes_set(target->high);
+    for (int i = 0; i < count; i++) {
+        size_t place = (first + i) * target->stride + lane;
+        lanes result = lanes_round(sums[i], half, odd, shift);
+        if (target->kind == ADD_TO_WIDE)
+            result = lanes_add(result, lanes_load(target->wide + place));
+        result = lanes_clip(result, low, high);
+        if (target->kind == SET_NARROW)
+            lanes_narrow(target->narrow + place, result);
+        else
+            lanes_store(target->wide + place, result);
+    }
+}
+
+TARGET static void multiply(const Layer *layer, const Inputs *in, const Target *target, int n) {
+    for (int block = 0; block < layer->blocks; block++) { /* a block's weights stay in the cache */
+        int i = 0;
+        for (; i + GROUP <= n; i += GROUP)
+            multiply_group(layer, in, target, block, i, GROUP);
+        if (i + 2 <= n) {
+            multiply_group(layer, in, target, block, i, 2);
+            i += 2;
+        }
+        if (i < n)
+            multiply_group(layer, in, target, block, i, 1);
+    }
+}
+
+TARGET static void activate(const int32_t *stream, int blocks, int n, int bits, int32_t high,
+                            int16_t *rows, const uint32_t *at) {
+    const size_t width = (size_t)blocks * LANES;
+    lanes shift = lanes_set(bits), half = lanes_set(bits ? (1 << (bits - 1)) - 1 : 0);
+    lanes odd = lanes_set(bits != 0), zero = lanes_set(0), top = lanes_set(high);
+    for (int i = 0; i < n; i++)
+        for (size_t lane = 0; lane < width; lane += LANES) {
+            lanes result = lanes_round(lanes_load(stream + i * width + lane), half, odd, shift);
+            lanes_narrow(rows + at[i] * width + lane, lanes_clip(result, zero, top));
+        }
+}
+
+TARGET static void cumulate(const Logistics *all, int apart, uint32_t cdf[LANES]) {
+    static const int32_t numbers[LANES] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    lanes places = lanes_multiply(lanes_load(numbers), lanes_set(apart << MEAN_BITS));
+    places = lanes_subtract(places, lanes_set(HALF_LEVEL));
+    lanes sum = lanes_set(0), zero = lanes_set(0), end = lanes_set(TABLE_END);
+    for (int k = 0; k < all->count; k++) {
+        lanes entry = lanes_multiply(places, lanes_set(all->scale[k]));
+        entry = lanes_down(lanes_subtract(entry, lanes_set(all->zero[k])));
+        lanes value = lanes_look_up(all->table, lanes_clip(entry, zero, end));
+        sum = lanes_add(sum, lanes_multiply(value, lanes_set(all->weight[k])));
+    }
+    lanes_store((int32_t *)cdf, sum);
+}

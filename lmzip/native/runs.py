@@ -1,0 +1,156 @@
+"""Runs of a network along a schedule in C: what `lmzip.stream` does with numpy, in few calls.
+
+A decoder's step is one call that evaluates the network and then one for each symbol; an encoder's
+span is a single call. In between, only frequencies and symbols cross to Python and the coder.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.native.packing import Kernel, pack_network, pad_outputs
+from lmzip.network.engine import find_predictor_sets, find_predictor_taps
+from lmzip.network.integer_network import IntegerNetwork, Layer
+from lmzip.order.schedule import Neighbours, Schedule
+
+if TYPE_CHECKING:
+    from lmzip.native._kernels import Capsule
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Samples = npt.NDArray[np.uint8]
+Frequencies = npt.NDArray[np.float32]
+
+NIBBLES = 16
+SPAN = 256  # columns that the encoder evaluates at once: their features stay in the cache
+
+
+class Steps:
+    """Decodes step by step; see `lmzip.stream.steps.Steps`."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        network: IntegerNetwork,
+        schedule: Schedule,
+        groups: Sequence[int],
+        coded: int,
+    ) -> None:
+        from lmzip.native import _kernels
+
+        self._kernels, self._images = _kernels, sum(groups)
+        longest = int(np.diff(schedule.starts).max())
+        self.samples = np.zeros((schedule.pixels, self._images, coded), np.uint8)
+        self._room = np.empty((longest * self._images, NIBBLES), np.float32)
+        self._run = _make_run(
+            kernel, network, schedule, groups, longest, self.samples, frequencies=self._room
+        )
+
+    def begin(self, start: int, stop: int) -> Frequencies:
+        """Evaluate a step; return the frequencies of the first channel's high nibbles."""
+        self._kernels.begin_step(self._run, start, stop)
+        self._frequencies = self._room[: (stop - start) * self._images]
+        return self._frequencies
+
+    def refine(self, high: Int32s) -> Frequencies:
+        """Take high nibbles; return the frequencies of the low ones."""
+        self._kernels.refine_step(self._run, high)
+        return self._frequencies
+
+    def finish(self, low: Int32s) -> Frequencies:
+        """Take low nibbles; return the frequencies of the next channel's high ones, if any."""
+        self._kernels.finish_channel(self._run, low)
+        return self._frequencies
+
+
+def find_intervals(
+    kernel: Kernel,
+    network: IntegerNetwork,
+    schedule: Schedule,
+    samples: Samples,
+    groups: Sequence[int],
+    span: int | None = None,
+    check: Callable[[], None] | None = None,
+) -> tuple[list[tuple[Int32s, Int32s]], Int64s]:
+    """Return what the encoder needs of samples (places, images, channels), and what they cost.
+
+    For each group the intervals [left, right) of all its symbols in the sequence of its stream,
+    and the code lengths (places, images, channels) in units of 2^-16 bit.
+    """
+    from lmzip.native import _kernels
+
+    pixels, images, coded = samples.shape
+    span = span or max(1, SPAN // images)
+    run = _make_run(kernel, network, schedule, groups, span, samples)
+    left, right = np.empty((2, 2 * samples.size), np.int32)
+    costs = np.empty(samples.shape, np.int64)
+    starts = np.ascontiguousarray(schedule.starts, np.int32)
+    for start in range(0, pixels, span):
+        stop = min(start + span, pixels)
+        if check:
+            check()
+        _kernels.encode_span(run, start, stop, schedule.steps, starts, left, right, costs)
+    bounds = 2 * coded * pixels * np.concatenate([[0], np.cumsum(groups)])
+    streams = [slice(first, last) for first, last in itertools.pairwise(bounds)]
+    return [(left[stream], right[stream]) for stream in streams], costs
+
+
+def _make_run(
+    kernel: Kernel,
+    network: IntegerNetwork,
+    schedule: Schedule,
+    groups: Sequence[int],
+    span: int,
+    samples: Samples,
+    *,
+    frequencies: Frequencies | None = None,
+) -> Capsule:
+    from lmzip.native import _kernels
+
+    around = list(dict.fromkeys(conv.taps for conv, _ in network.blocks))
+    first = schedule.neighbours[network.first.taps]
+    views = [first, *(schedule.neighbours[taps] for taps in around)]
+    bases = [_find_bases(network.first, first)]
+    for conv, project in network.blocks:
+        bases.append(_find_bases(conv, schedule.neighbours[conv.taps]))
+        bases.append(pad_outputs(project.bias))
+    bases.append(pad_outputs(network.out.bias))
+    # Features are kept as far back as any layer looks.
+    reach = max((view.reach for view in views[1:]), default=0)
+    ring = min(schedule.pixels, reach + span)
+    pixels, images, coded = samples.shape
+    patterns = len(first.patterns)
+    return _kernels.make_run(
+        pack_network(network, kernel),
+        (pixels, images, len(groups), coded, ring, span, patterns),
+        np.array(groups, np.int32),
+        [_lay_out_view(view) for view in views],
+        np.array([around.index(conv.taps) for conv, _ in network.blocks], np.int32),
+        bases,
+        find_predictor_sets(network, first).astype(np.int32),
+        _find_used(first.used, find_predictor_taps(network)),
+        frequencies,
+        samples,
+    )
+
+
+def _find_bases(layer: Layer, neighbours: Neighbours) -> Int32s:
+    """Return what each pattern's sums start from, bias and mask weights: (patterns, outputs)."""
+    visible = neighbours.patterns.astype(np.int64)
+    return pad_outputs(visible @ layer.mask_weight.T.astype(np.int64) + layer.bias)
+
+
+def _lay_out_view(view: Neighbours) -> tuple[tuple[int, int], Int32s, Int32s, Int32s]:
+    taps = np.array(view.used, np.int32)
+    return (len(view.used), len(view.patterns)), taps, view.places, view.pattern
+
+
+def _find_used(used: Sequence[int], taps: Sequence[int | None]) -> Int32s:
+    """Return the places of taps among those that are used, or -1."""
+    places = [used.index(tap) if tap in used else -1 for tap in taps]
+    return np.array(places, np.int32)

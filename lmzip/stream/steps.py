@@ -1,0 +1,99 @@
+"""A decoder's way through the steps of a schedule: engine and mixture, for all images at once.
+
+`Steps` is what a decoder asks for; `ArraySteps` answers with numpy or torch, `lmzip.native.runs`
+with a kernel. A column is one place of one image. The columns of a step lie group by group; in a
+group place by place, and of each place image by image: so each group's symbols lie as its stream
+has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzip.network.backend import Backend
+from lmzip.network.engine import Pass
+from lmzip.network.integer_network import IntegerNetwork
+from lmzip.order.schedule import Schedule
+from lmzip.stream.mixture import Mixture
+from lmzip.stream.sequence import Int32s, widen
+
+Frequencies = npt.NDArray[np.float32]  # (columns, 16), less one
+
+
+class Steps(Protocol):
+    """Turns samples known so far into frequencies; `samples` are (places, images, channels)."""
+
+    samples: npt.NDArray[np.uint8]
+
+    def begin(self, start: int, stop: int) -> Frequencies:
+        """Evaluate a step; return the frequencies of the first channel's high nibbles."""
+
+    def refine(self, high: Int32s) -> Frequencies:
+        """Take high nibbles; return the frequencies of the low ones."""
+
+    def finish(self, low: Int32s) -> Frequencies:
+        """Take low nibbles; return the frequencies of the next channel's high ones, if any."""
+
+
+class ArraySteps:
+    """The steps of a network that an array library evaluates."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        network: IntegerNetwork,
+        schedule: Schedule,
+        groups: Sequence[int],
+        coded: int,
+    ) -> None:
+        count = sum(groups)
+        self._network, self._coded = network, coded
+        self._groups = np.split(np.arange(count), np.cumsum(groups)[:-1])
+        self.samples = np.zeros((schedule.pixels, count, coded), np.uint8)
+        self._pass = Pass(network, schedule, count, int(np.diff(schedule.starts).max()), backend)
+
+    def begin(self, start: int, stop: int) -> Frequencies:
+        """Evaluate a step; return the frequencies of the first channel's high nibbles."""
+        self._start, self._stop, self._channel = start, stop, 0
+        self._mixture = Mixture(self._network.tables, self._pass.advance(start, stop))
+        return self._by_group(self._mixture.high_frequencies())
+
+    def refine(self, high: Int32s) -> Frequencies:
+        """Take high nibbles; return the frequencies of the low ones."""
+        self._high = self._by_place(high)
+        return self._by_group(self._mixture.low_frequencies(self._high))
+
+    def finish(self, low: Int32s) -> Frequencies:
+        """Take low nibbles; return the frequencies of the next channel's high ones, if any."""
+        column = self._high << 4 | self._by_place(low)
+        step, more = slice(self._start, self._stop), self._channel + 1 < self._coded
+        count = self.samples.shape[1]
+        self.samples[step, :, self._channel] = column.reshape(-1, count)
+        self._mixture.observe(self._channel, column, more)
+        self._channel += 1
+        if more:
+            return self._by_group(self._mixture.high_frequencies())
+        known = self.samples[step].astype(np.int32)
+        self._pass.write_pixels(self._start, self._stop, widen(known, self._network))
+        return np.empty((0, 0), np.float32)
+
+    def _columns(self) -> npt.NDArray[np.intp]:
+        """Return, group by group, where its columns lie among those of the mixture."""
+        places = np.arange(self._stop - self._start)[:, None] * self.samples.shape[1]
+        return np.concatenate([(places + images).ravel() for images in self._groups])
+
+    def _by_group(self, frequencies: Int32s) -> Frequencies:
+        """Turn frequencies (16, columns), place by place, into rows."""
+        rows = frequencies.T if len(self._groups) == 1 else frequencies.T[self._columns()]
+        return np.ascontiguousarray(rows, np.float32)
+
+    def _by_place(self, symbols: Int32s) -> Int32s:
+        if len(self._groups) == 1:
+            return symbols
+        ordered = np.empty_like(symbols)
+        ordered[self._columns()] = symbols
+        return ordered

@@ -1,0 +1,132 @@
+"""Kernels: every one that runs here gives the bytes of numpy, and reads what any other wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.networks import (
+    Images,
+    custom_order,
+    harsh_images,
+    random_network,
+    smooth_images,
+)
+
+import lmzip
+from lmzip.native import packing, runs
+from lmzip.native.backends import find_backend, list_kernels
+from lmzip.native.known_answers import make_network
+from lmzip.native.packing import Kernel
+from lmzip.network.backend import get_backend
+from lmzip.network.integer_network import IntegerNetwork
+from lmzip.network.registry import list_models, load_model
+from lmzip.order.orders import Order
+from lmzip.order.schedule import compile_schedule
+from lmzip.stream.decoder import decode_images
+from lmzip.stream.encoder import encode_images
+
+KERNELS = list_kernels()
+NAMES = ["numpy", *(kernel.name for kernel in KERNELS)]
+ORDERS = [Order("raster"), Order("raster", 6), Order("s-curve", 3), Order("hilbert", 1)]
+
+
+def check_all(network: IntegerNetwork, order: Order, images: Images, groups: list[int]) -> None:
+    """All kernels write what numpy writes, count the same costs, and read it again."""
+    expected = encode_images(network, order, images, get_backend(), groups=groups)
+    data = [stream.data for stream in expected]
+    for kernel in KERNELS:
+        streams = encode_images(network, order, images, kernel, groups=groups)
+        assert [stream.data for stream in streams] == data, kernel
+        for found, wanted in zip(streams, expected, strict=True):
+            assert np.array_equal(found.costs, wanted.costs), kernel
+        decoded = decode_images(network, order, images.shape[1:], data, groups, kernel)
+        assert np.array_equal(decoded, images), kernel
+
+
+def test_kernels_were_built() -> None:
+    """Whoever runs the tests has a compiler: the Makefile makes a failed build an error."""
+    assert [kernel.name for kernel in KERNELS][-1] == "portable"
+
+
+@pytest.mark.parametrize("width", [1, 7, 16, 33])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_layers_of_any_width(width: int, channels: int) -> None:
+    network = random_network(width=width, channels=channels)
+    for order in (*ORDERS, custom_order(6, 9)):
+        check_all(network, order, harsh_images(3, 6, 9, channels), [1, 2])
+
+
+def test_a_single_channel_of_a_colour_network() -> None:
+    check_all(random_network(), Order("raster"), harsh_images(3, 8, 9, 1), [3])
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_weights_and_activations_at_their_ends(order: Order) -> None:
+    network = make_network()
+    for images in (harsh_images(4, 9, 10), smooth_images(4, 9, 10)):
+        check_all(network, order, images, [1, 3])
+    for level in (0, 255):
+        check_all(network, order, np.full((2, 9, 10, 3), level, np.uint8), [2])
+
+
+def test_steps_of_every_size() -> None:
+    """Hilbert order codes a pixel a step: a step has as many columns as there are images."""
+    images = harsh_images(40, 3, 4)
+    for size in range(1, 41):
+        check_all(random_network(), Order("hilbert"), images[:size], [size])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (2, 2)])
+def test_tiny_images(shape: tuple[int, int]) -> None:
+    for order in ORDERS:
+        check_all(random_network(), order, harsh_images(2, *shape), [1, 1])
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in list_models()])
+def test_released_models(name: str) -> None:
+    network = load_model(name).network
+    order = Order("s-curve") if load_model(name).any_order else Order("raster")
+    check_all(network, order, smooth_images(2, 14, 15), [1, 1])
+
+
+@pytest.mark.parametrize("writer", NAMES)
+@pytest.mark.parametrize("reader", NAMES)
+def test_files_of_one_kernel_are_read_by_any(
+    writer: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (image,) = smooth_images(1, 24, 30)
+    monkeypatch.setenv("LMZIP_KERNEL", writer)
+    data = lmzip.compress(image, model="thumb")
+    monkeypatch.setenv("LMZIP_KERNEL", reader)
+    assert np.array_equal(lmzip.decompress(data), image)
+    assert lmzip.compress(image, model="thumb") == data
+
+
+def test_a_network_is_laid_out_once_and_forgotten_with_it() -> None:
+    network = random_network.__wrapped__(seed=5)
+    (kernel, *_) = KERNELS
+    before = len(packing._packed)
+    assert packing.pack_network(network, kernel) is packing.pack_network(network, kernel)
+    assert len(packing._packed) == before + 1
+    del network
+    assert len(packing._packed) == before
+
+
+def test_symbols_that_cannot_be_are_refused() -> None:
+    """The coder gives none; nor could they reach memory that is not theirs."""
+    network, order = random_network(), Order("raster")
+    schedule = compile_schedule(order, 4, 4, network.layers)
+    steps = runs.Steps(find_kernel(), network, schedule, [2], 3)
+    steps.begin(0, 1)
+    for symbols in ([16, 0], [-1, 0], [0], [0, 0, 0]):
+        with pytest.raises(ValueError, match="a nibble for each column"):
+            steps.refine(np.array(symbols, np.int32))
+    for start, stop in ((-1, 1), (0, 17), (3, 3), (0, 16)):
+        with pytest.raises(ValueError, match="range"):
+            steps.begin(start, stop)
+
+
+def find_kernel() -> Kernel:
+    kernel = find_backend(KERNELS[0].name)
+    assert isinstance(kernel, Kernel)
+    return kernel

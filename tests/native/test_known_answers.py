@@ -1,0 +1,127 @@
+"""Known answers: numpy gives them, every kernel gives them, and a wrong kernel does not."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import lmzip.native
+from lmzip.errors import InputError, ModelError
+from lmzip.native import backends, packing
+from lmzip.native.backends import describe_backend, find_backend, list_kernels
+from lmzip.native.known_answers import KNOWN_ANSWERS, find_answers, gives_known_answers
+from lmzip.native.packing import Kernel
+from lmzip.network.backend import NumpyBackend, get_backend
+from lmzip.stream import encoder
+from lmzip.stream.steps import ArraySteps
+
+SOURCES = Path(__file__).parents[2] / "lmzip" / "native"
+PORTABLE = Kernel("portable", False)
+
+# Each a mistake that a kernel could make: file, what it says, what the wrong one says.
+MISTAKES = {
+    "rounds halves down": ("kernel_portable.c", "(value >> down) & odd.v[o]", "0u & odd.v[o]"),
+    "forgets a tap": ("loops.h", "for (int u = 0; u < in->used", "for (int u = 1; u < in->used"),
+    "saturates early": ("network.c", "network->activation_max};", "network->activation_max - 1};"),
+    "keeps the prior": ("mixture.c", "if (any)", "if (0)"),
+    "trusts an estimate": ("mixture.c", "return estimate + ", "return estimate + 0 * "),
+    "closes the last bin": (
+        "mixture.c",
+        "if (level == LEVELS)\n        return 1 <<",
+        "if (0)\n        return 1 <<",
+    ),
+    "confuses the images": ("network.c", "% ring) * run->images + run->image[i]", "% ring) * run->images"),
+}
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what was found and laid out before, and again after the test."""
+    monkeypatch.setattr(packing, "_packed", {})
+    monkeypatch.delenv("LMZIP_KERNEL", raising=False)
+    backends._find.cache_clear()
+    yield
+    backends._find.cache_clear()
+
+
+def build(folder: Path) -> ModuleType:
+    """Build the module from the sources in a folder, and load it."""
+    target = folder / f"_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
+    command = [
+        *shlex.split(sysconfig.get_config_var("CC")),
+        *("-std=c11", "-O1", "-shared", "-fPIC", "-DPy_LIMITED_API=0x030b0000"),
+        f"-I{sysconfig.get_paths()['include']}",
+        *map(str, sorted(folder.glob("*.c"))),
+        *("-o", str(target)),
+    ]
+    subprocess.run(command, check=True)
+    spec = importlib.util.spec_from_file_location("_kernels", target)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_numpy_gives_the_known_answers() -> None:
+    backend = get_backend()
+    steps, intervals = partial(ArraySteps, backend), partial(encoder._find_intervals, backend)
+    assert find_answers(steps, intervals) == KNOWN_ANSWERS
+
+
+@pytest.mark.parametrize("kernel", list_kernels(), ids=lambda kernel: kernel.name)
+def test_kernels_give_the_known_answers(kernel: Kernel) -> None:
+    assert gives_known_answers(kernel)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_wrong_kernel_is_refused(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in SOURCES.glob("*.[ch]"):
+        shutil.copy(path, tmp_path)
+    file, right, wrong = MISTAKES[mistake]
+    text = (tmp_path / file).read_text()
+    assert text.count(right) == 1
+    (tmp_path / file).write_text(text.replace(right, wrong))
+    monkeypatch.setattr(lmzip.native, "_kernels", build(tmp_path), raising=False)
+    monkeypatch.setattr(backends, "list_kernels", lambda: (PORTABLE,))
+    assert not gives_known_answers(PORTABLE)
+    with pytest.raises(ModelError, match="'portable' does not compute exactly"):
+        find_backend("portable")
+    with pytest.warns(UserWarning, match="'portable' is wrong"):
+        assert isinstance(find_backend(), NumpyBackend)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert describe_backend(find_backend()) == f"kernel {list_kernels()[0].name}"
+    monkeypatch.setenv("LMZIP_KERNEL", "portable")
+    assert find_backend() == PORTABLE
+    monkeypatch.setenv("LMZIP_KERNEL", "numpy")
+    assert describe_backend(find_backend()) == "numpy"
+    monkeypatch.setenv("LMZIP_KERNEL", "neon" if find_other("neon") else "avx2")
+    with pytest.raises(InputError, match="cannot run here"):
+        find_backend()
+    monkeypatch.setenv("LMZIP_KERNEL", "abacus")
+    with pytest.raises(InputError, match="abacus"):
+        find_backend()
+
+
+def find_other(name: str) -> bool:
+    return name not in [kernel.name for kernel in list_kernels()]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_without_a_kernel_numpy_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "list_kernels", lambda: ())
+    assert isinstance(find_backend(), NumpyBackend)
