@@ -8,7 +8,7 @@ MYPY = $(abspath $(BIN))/mypy --config-file $(CURDIR)/pyproject.toml --explicit-
 RELAXED = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --no-warn-unused-ignores
 KERNELS = setup.py $(wildcard lmzip/native/*.c lmzip/native/*.h)
 
-.PHONY: demo test slow lint clean
+.PHONY: demo test slow sanitise lint clean
 
 demo: $(VENV)/.demo
 	$(BIN)/lmzip demo
@@ -18,6 +18,17 @@ test: $(VENV)/.dev lint
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# The kernels once more, in a copy, with GCC's sanitisers; Python itself is not built with them.
+SANITISED = $(abspath $(VENV))/sanitised
+sanitise: $(VENV)/.dev
+	rm -rf $(SANITISED)
+	CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g" \
+	LDFLAGS="-fsanitize=address,undefined" LMZIP_REQUIRE_NATIVE=1 \
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target $(SANITISED) .
+	PYTHONPATH=$(SANITISED) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest -q -p no:cacheprovider \
+	tests/native/test_kernels.py tests/stream tests/container/test_golden.py tests/test_api.py
 
 # mypy does not follow the folders that pyproject.toml maps, so it checks an installed copy, and
 # tests and benchmarks against that.

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import click
 
+import lmzip
 from lmzip import LmzipError
 from lmzip.cli.console import describe_os_error, exit_code_of, print_error
 
@@ -75,13 +76,25 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"lmzip {lmzip.__version__}")
+        if ctx.params["verbose"]:
+            click.echo(f"computes with {lmzip.describe_backend()}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     epilog=_EPILOGUE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
-@click.version_option(package_name="lmzip", message="lmzip %(version)s")
-def app() -> None:
+@click.option("-v", "verbose", is_flag=True, is_eager=True, hidden=True)  # read before --version
+@click.option(
+    "--version", is_flag=True, expose_value=False, callback=_show_version,
+    help="Show the version, with -v also what computes, and exit.",
+)  # fmt: skip
+def app(verbose: bool) -> None:
     """Lossless image compression with locally masked convolutions."""
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         VersionError,
     )
     from lmzip.limits import LIMIT_FLAGS, Limits, parse_size
+    from lmzip.native.backends import describe_backend
     from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
     from lmzip.options import EFFORTS, Options
     from lmzip.order.orders import Order, parse_order
@@ -90,6 +91,7 @@ __all__ = [
     "decompress",
     "decompress_picture",
     "decompress_region",
+    "describe_backend",
     "is_archive",
     "list_images",
     "list_models",
@@ -120,6 +122,7 @@ _MODULES = {
     "container.image_writer": ("choose_model_and_order", "compress_picture"),
     "container.info": ("ImageInfo", "Info", "is_archive", "list_images", "read_info"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "native.backends": ("describe_backend",),
     "network.registry": ("Choice", "Model", "ModelEntry", "list_models", "load_model"),
     "options": ("EFFORTS", "Options"),
     "order.orders": ("Order", "parse_order"),

@@ -56,6 +56,7 @@ PUBLIC = {
     "decompress",
     "decompress_picture",
     "decompress_region",
+    "describe_backend",
     "is_archive",
     "list_images",
     "list_models",

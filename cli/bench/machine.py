@@ -12,19 +12,20 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from lmzip import count_threads, list_models
+from lmzip import count_threads, describe_backend, list_models
 
 _LIBRARIES = ("lmzip", "numpy", "constriction", "pillow", "imagecodecs")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The circumstances of a run. `models` are the released models that are installed."""
+    """The circumstances of a run. `engine` computed lmzip's part, `models` are the released models that are installed."""
 
     processor: str
     cores: int
     system: str
     versions: dict[str, str]
+    engine: str
     blas: str
     models: tuple[str, ...]
     date: str
@@ -33,7 +34,8 @@ class Machine:
         """Return one line that can stand below any table."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         cores = f"{self.cores} core{'s' if self.cores > 1 else ''} in use"
-        return f"{self.processor}, {cores}, {self.system}; {versions}; {self.blas}; {self.date}"
+        libraries = f"{versions}; {self.engine}; {self.blas}"
+        return f"{self.processor}, {cores}, {self.system}; {libraries}; {self.date}"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -52,6 +54,7 @@ def describe_machine(cores: int = 0) -> Machine:
         cores=count_threads(cores),
         system=f"{platform.system()} {platform.machine()}",
         versions=versions,
+        engine=describe_backend(),
         blas=_describe_blas(),
         models=tuple(entry.name for entry in list_models()),
         date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),

@@ -43,9 +43,10 @@ def list_kernels() -> tuple[Kernel, ...]:
     return tuple(Kernel(name, interleaved) for name, interleaved in _kernels.kernels())
 
 
-def describe_backend(backend: Backend | Kernel) -> str:
-    """Return a backend's name, for people."""
-    return f"kernel {backend.name}" if isinstance(backend, Kernel) else backend.name
+def describe_backend(name: str = AUTO) -> str:
+    """Return what computes, in words: "numpy", "the avx2 kernel", "torch on cuda"."""
+    backend = find_backend(name)
+    return f"the {backend.name} kernel" if isinstance(backend, Kernel) else backend.name
 
 
 @cache

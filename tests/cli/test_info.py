@@ -127,6 +127,8 @@ def test_the_list_of_commands_says_what_the_commands_say(cli):
 
 def test_version(cli):
     assert cli("--version").out == f"lmzip {lmzip.__version__}\n"
+    engine = f"computes with {lmzip.describe_backend()}\n"
+    assert cli("--version", "-v").out == f"lmzip {lmzip.__version__}\n{engine}"
 
 
 def test_an_unknown_command(cli):

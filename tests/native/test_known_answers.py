@@ -38,7 +38,11 @@ MISTAKES = {
         "if (level == LEVELS)\n        return 1 <<",
         "if (0)\n        return 1 <<",
     ),
-    "confuses the images": ("network.c", "% ring) * run->images + run->image[i]", "% ring) * run->images"),
+    "confuses the images": (
+        "network.c",
+        "% ring) * run->images + run->image[i]",
+        "% ring) * run->images",
+    ),
 }
 
 
@@ -104,11 +108,11 @@ def test_a_wrong_kernel_is_refused(
 
 @pytest.mark.usefixtures("fresh")
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert describe_backend(find_backend()) == f"kernel {list_kernels()[0].name}"
+    assert describe_backend() == f"the {list_kernels()[0].name} kernel"
     monkeypatch.setenv("LMZIP_KERNEL", "portable")
     assert find_backend() == PORTABLE
     monkeypatch.setenv("LMZIP_KERNEL", "numpy")
-    assert describe_backend(find_backend()) == "numpy"
+    assert describe_backend() == "numpy"
     monkeypatch.setenv("LMZIP_KERNEL", "neon" if find_other("neon") else "avx2")
     with pytest.raises(InputError, match="cannot run here"):
         find_backend()
