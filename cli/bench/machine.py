@@ -19,7 +19,10 @@ _LIBRARIES = ("lmzip", "numpy", "constriction", "pillow", "imagecodecs")
 
 @dataclass(frozen=True)
 class Machine:
-    """The circumstances of a run. `engine` computed lmzip's part, `models` are the released models that are installed."""
+    """The circumstances of a run.
+
+    `engine` is what computed lmzip's part; `models` are the released models that are installed.
+    """
 
     processor: str
     cores: int

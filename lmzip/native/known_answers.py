@@ -134,7 +134,7 @@ def _draw(seed: int, shape: tuple[int, ...], low: int, high: int) -> Ints:
 
 
 def _make_layer(seed: int, taps: Taps, outputs: int, inputs: int, input_max: int) -> Layer:
-    """Draw a layer whose sums may come close to 2^24; weights of every third output are positive."""
+    """Draw a layer whose sums may come close to 2^24; every third output's are positive."""
     shape = outputs, len(taps.offsets), inputs
     weight = _draw(3 * seed, shape, -1000, 1000)
     weight[::3] = np.abs(weight[::3])

@@ -18,6 +18,7 @@ from lmzip.errors import DamagedError
 from lmzip.stream.frequencies import FREQUENCY_TOTAL
 
 Int32s = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
 
 _FAMILY = constriction.stream.model.Categorical(perfect=False)
 
@@ -57,7 +58,7 @@ class Decoder:
             raise DamagedError("the coded data ends in an empty word")
         self._coder = constriction.stream.stack.AnsCoder(compressed)
 
-    def decode(self, frequencies: Int32s) -> Int32s:
+    def decode(self, frequencies: Int32s | Floats) -> Int32s:
         """Decode n symbols given all frequencies less one, (n, symbols): int32 (n,)."""
         # constriction reads rows as they lie in memory, whatever the strides say.
         rows = np.ascontiguousarray(frequencies, np.float32)

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +48,7 @@ MISTAKES = {
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget what was found and laid out before, and again after the test."""
     monkeypatch.setattr(packing, "_packed", {})
     monkeypatch.delenv("LMZIP_KERNEL", raising=False)

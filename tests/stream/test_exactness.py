@@ -103,8 +103,8 @@ def check_every_way(network: IntegerNetwork, order: Order, images: Images) -> No
     ways = encode_in_every_way(network, order, images) | encode_by_kernels(network, order, images)
     assert len(set(ways.values())) == 1, ways.keys()
     stream, shape = ways["oracle"], images.shape[1:]
-    for backend in (get_backend("numpy"), get_backend("torch"), *list_kernels()):
-        decoded = decode_images(network, order, shape, [stream], [len(images)], backend)
+    for name in (*BACKENDS, "torch"):
+        decoded = decode_images(network, order, shape, [stream], [len(images)], find_backend(name))
         assert np.array_equal(decoded, images)
     height, width, channels = shape
     ranks = order.ranks(height, width).ravel().tolist()
@@ -211,7 +211,6 @@ import hashlib, json, sys
 from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
-from lmzip.native.backends import find_backend, list_kernels
 from lmzip.network.backend import get_backend
 from lmzip.stream.encoder import encode_images
 from lmzip.network.integer_network import load_integer_network
