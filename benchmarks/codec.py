@@ -2,8 +2,8 @@
 
     python benchmarks/codec.py [--model MODEL] [--image FILE] [--save DIR]
 
-The kernel that runs here against the numpy engine, on one core: a photograph, thumbnails, and orders
-that code a pixel at a time. Then raw bytes a second of the numpy engine on a 500x500 photograph,
+The kernel that runs here against the numpy engine, on one core: a photograph, thumbnails, and
+orders that code a pixel at a time. Then raw bytes a second of the numpy engine on a photograph,
 split into matrix products, the rest of the network, mixture and coder, next to the rate at which
 this machine multiplies matrices; two workers against one on 1024x1024; an archive of 1,000 images.
 """

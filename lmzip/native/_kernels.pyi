@@ -1,7 +1,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from typing_extensions import Buffer  # known to type checkers, never imported
+import numpy.typing as npt
+
+Buffer = npt.NDArray[Any]
 
 Capsule = Any
 
