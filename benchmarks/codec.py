@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 import lmzip
 from lmzip.network.backend import NumpyBackend
 from lmzip.network.registry import Model
-from lmzip.parallel import jobs
+from lmzip.parallel import decode_job, encode_job
 from lmzip.stream import decoder, encoder, steps
 
 SIDE = 500
@@ -107,7 +107,9 @@ def profile(run: Callable[[], Any]) -> tuple[float, dict[str, float]]:
             watched = getattr(module, name)
             wrap = watch.wrap_class if isinstance(watched, type) else watch.wrap
             stack.enter_context(patch.object(module, name, wrap(part, watched)))
-        stack.enter_context(patch.object(jobs, "find_backend", lambda name: TimedBackend(watch)))
+        for job in (encode_job, decode_job):
+            timed = patch.object(job, "find_backend", lambda name: TimedBackend(watch))
+            stack.enter_context(timed)
         began = time.perf_counter()
         run()
         total = time.perf_counter() - began

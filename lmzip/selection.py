@@ -10,7 +10,7 @@ from lmzip.errors import InputError
 from lmzip.network.registry import Choice, Model, list_models, load_model
 from lmzip.options import AUTO, BEST, FAST, Options
 from lmzip.order.orders import Order, expand_orders, parse_order
-from lmzip.parallel.jobs import EncodeJob
+from lmzip.parallel.encode_job import EncodeJob
 from lmzip.picture import Mode, Samples
 
 SAMPLE_SIDE = 32  # a picture is judged by crops of this size

@@ -20,8 +20,8 @@ from lmzip.errors import DamagedError
 from lmzip.limits import NETWORK_PIXEL, Limits, resolve_limits
 from lmzip.native.backends import AUTO
 from lmzip.network.registry import find_model
-from lmzip.parallel.jobs import JOB_PIXELS, DecodeJob
-from lmzip.parallel.workers import run_jobs
+from lmzip.parallel.decode_job import DecodeJob
+from lmzip.parallel.workers import JOB_PIXELS, run_jobs
 from lmzip.picture import Mode, Picture, Samples
 
 GROUP_SAMPLES = 1 << 25  # of the images that `Archive.group` puts together, on average

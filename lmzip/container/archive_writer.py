@@ -22,8 +22,8 @@ from lmzip.container.tiles import cut_range
 from lmzip.cost import to_bits
 from lmzip.network.registry import Choice
 from lmzip.options import BEST, Options
-from lmzip.parallel.jobs import JOB_PIXELS, Coded, EncodeJob
-from lmzip.parallel.workers import run_jobs
+from lmzip.parallel.encode_job import Coded, EncodeJob
+from lmzip.parallel.workers import JOB_PIXELS, run_jobs
 from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
 from lmzip.selection import choose_by_sample, list_choices

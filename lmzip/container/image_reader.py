@@ -23,7 +23,7 @@ from lmzip.container.tiles import Tile, find_tile
 from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.limits import NETWORK_PIXEL, Limits
 from lmzip.network.registry import Choice, find_model
-from lmzip.parallel.jobs import DecodeJob
+from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
 from lmzip.picture import PLANE_MODES, Mode, Picture, Samples
 from lmzip.progress import Progress

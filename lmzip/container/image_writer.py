@@ -22,7 +22,7 @@ from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.errors import InputError
 from lmzip.network.registry import Choice
 from lmzip.options import BEST, Options
-from lmzip.parallel.jobs import Coded, EncodeJob
+from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
 from lmzip.picture import PLANE_MODES, Picture, Samples
 from lmzip.progress import Progress

@@ -1,25 +1,38 @@
 """Workers: run jobs on several cores.
 
-Workers are threads: the kernels let go of Python's lock while they compute, so two threads do
-nearly twice the work of one. With numpy alone they wait for each other between small operations.
+A job is a piece of coding work (`encode_job`, `decode_job`) that can run beside others. It names
+its model by its file, which is loaded only once.
+
+Workers are threads. The kernels release Python's lock while they compute, so two threads do nearly
+twice the work of one. With numpy alone they wait for each other between small operations.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
-from typing import Any
+from typing import Any, Protocol
 
 from lmzip.errors import InputError, LmzipError
-from lmzip.parallel.jobs import Job
+from lmzip.progress import Progress
+from lmzip.stream.sequence import Check
 
-Progress = Callable[[int, int], None]  # pixels done, pixels in all
+JOB_PIXELS = 1 << 17  # of small images, computed at once: more is no faster
+
+
+class Job(Protocol):
+    """A piece of work. `check` is called between its steps; the job ends as soon as it raises."""
+
+    @property
+    def pixels(self) -> int: ...
+
+    def run(self, check: Check | None = None) -> Any: ...
 
 
 def count_threads(threads: int) -> int:
-    """Return how many workers `threads` means: 0 is one for each core at hand."""
+    """Return how many workers `threads` asks for: 0 means one for each available core."""
     if threads < 0:
         raise InputError(f"threads must be 0 or more, got {threads}")
     return threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])

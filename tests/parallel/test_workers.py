@@ -14,8 +14,9 @@ from support.networks import compact_network, smooth_images, write_model
 
 import lmzip
 from lmzip.order.orders import Order
-from lmzip.parallel.jobs import DecodeJob, EncodeJob, Job
-from lmzip.parallel.workers import count_threads, run_jobs
+from lmzip.parallel.decode_job import DecodeJob
+from lmzip.parallel.encode_job import EncodeJob
+from lmzip.parallel.workers import Job, count_threads, run_jobs
 
 RASTER = Order("raster")
 
@@ -25,7 +26,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(compact_network(), tmp_path_factory.mktemp("model"))
 
 
-def encode_jobs(model: Path) -> list[Job]:
+def encode_jobs(model: Path) -> list[EncodeJob]:
     """Return jobs of different sizes, the largest in the middle."""
     counts = (1, 4, 2)
     return [
@@ -33,18 +34,17 @@ def encode_jobs(model: Path) -> list[Job]:
     ]
 
 
-def decode_jobs(encoded: list[Job], model: Path) -> list[DecodeJob]:
+def decode_jobs(encoded: list[EncodeJob], model: Path) -> list[DecodeJob]:
     jobs = []
     for job in encoded:
-        assert isinstance(job, EncodeJob)
         streams = tuple(coded.data for coded in job.run())
         jobs.append(DecodeJob(model, "auto", RASTER, (6, 7, 3), streams, job.groups))
     return jobs
 
 
 def test_results_are_those_of_one_process_and_in_sequence(model: Path) -> None:
-    jobs = encode_jobs(model)
-    jobs += decode_jobs(jobs, model)
+    encoded = encode_jobs(model)
+    jobs: list[Job] = [*encoded, *decode_jobs(encoded, model)]
     told: list[tuple[int, int]] = []
     results = run_jobs(jobs, 2, lambda done, total: told.append((done, total)))
     expected = run_jobs(jobs, 1)

@@ -152,7 +152,7 @@ def find_unpublished(
         if _belongs_to(name, user)
         for target, what in module.imports
         if not any(_belongs_to(target, package) for package in free)
-        and what not in published.get(target, ())
+        and not (target in published and (what is None or what in published[target]))
     )
 
 
