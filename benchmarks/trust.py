@@ -1,0 +1,249 @@
+"""What docs/TRUST.md reports: bits, mutations, kills and load, counted.
+
+    python benchmarks/trust.py bits                 flip each bit, cut at each length
+    python benchmarks/trust.py mutations [COUNT]    decode mutated files: time, memory, wrong pixels
+    python benchmarks/trust.py kills [COUNT]        end `compress -r --rm` at random moments
+    python benchmarks/trust.py files [COUNT]        find that many files in folders with loops
+    python benchmarks/trust.py load [IMAGES [SECONDS]]   memory, threads and files under load
+    python benchmarks/trust.py together             the API from 8 threads and 4 forked processes
+
+Each prints one line of figures and fails if something was lost or wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+import lmzip
+from lmzip.formats import read_picture, write_picture
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+MODEL = GOLDEN / "golden.safetensors"
+KINDS = ("rgba", "palette", "archive")  # a network's, a classical one, and an archive
+COMMAND = [sys.executable, "-P", "-c", "from lmzip.cli import main; main()"]
+SLOW = 5.0  # seconds that no file may take
+
+
+def decode(data: bytes) -> list[bytes]:
+    """Return the samples of all images of a file."""
+    if lmzip.is_archive(data):
+        with lmzip.open_archive(data, model=MODEL, threads=1) as archive:
+            return [np.ascontiguousarray(image).tobytes() for image in archive]
+    return [lmzip.decompress(data, model=MODEL, threads=1).tobytes()]
+
+
+def judge(data: bytes, right: list[bytes]) -> str:
+    """Return what comes of a file: the name of an error, or "right"; fail on wrong pixels."""
+    try:
+        pixels = decode(data)
+    except lmzip.LmzipError as error:
+        kind, message = type(error).__name__, str(error)
+    else:
+        kind, message = "right", ""
+        assert pixels == right, "wrong pixels without an error"
+    assert "\n" not in message, message
+    return kind
+
+
+def check_bits(kinds: tuple[str, ...] = KINDS) -> Counter[str]:
+    """Flip each bit of small files, and cut them at each length."""
+    outcomes: Counter[str] = Counter()
+    for kind in kinds:
+        data = (GOLDEN / f"{kind}.lmz").read_bytes()
+        right = decode(data)
+        for bit in range(8 * len(data)):
+            damaged = bytearray(data)
+            damaged[bit // 8] ^= 1 << bit % 8
+            outcomes[judge(bytes(damaged), right)] += 1
+        for length in range(len(data)):
+            outcomes[judge(data[:length], right)] += 1
+    return outcomes
+
+
+def check_mutations(count: int) -> Counter[str]:
+    """Decode mutated files, half of them with checksums made right again."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from fuzz import targets
+
+    choose = random.Random(count)
+    originals = [path.read_bytes() for path in sorted(GOLDEN.glob("*.lmz"))]
+    rights = [decode(data) for data in originals]
+    outcomes: Counter[str] = Counter()
+    slowest = 0.0
+    for number in range(count):
+        which = choose.randrange(len(originals))
+        data = targets.mutate(originals[which], choose)
+        if number % 2 and data[5:6] == b"\1":
+            data = targets.reseal_image(data)
+        began = time.monotonic()
+        try:
+            outcomes[judge(data, rights[which])] += 1
+        except AssertionError:
+            # With its checksums made right and its pixel checksum too, it is another picture.
+            if data[-4:] == originals[which][-4:]:
+                raise
+            outcomes["another picture"] += 1
+        slowest = max(slowest, time.monotonic() - began)
+        assert slowest < SLOW, (which, slowest)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"slowest {slowest:.2f} s, most memory {peak} MB")
+    return outcomes
+
+
+def check_kills(count: int) -> Counter[str]:
+    """End a run over a folder with --rm at random moments: every image is there, whole.
+
+    Afterwards the same command, with --skip-existing, finishes the work.
+    """
+    choose = random.Random(count)
+    outcomes: Counter[str] = Counter()
+    pixels = {
+        f"{n}.ppm": np.random.default_rng(n).integers(0, 99, (40, 50, 3)).astype(np.uint8)
+        for n in range(6)
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "in")
+        whole = run_over(folder, pixels, None)
+        for _ in range(count):
+            number = choose.choice((signal.SIGKILL, signal.SIGTERM))
+            run_over(folder, pixels, (number, choose.uniform(0, 1.1 * whole)))
+            left = {path.suffix for path in folder.iterdir()}
+            for image, right in pixels.items():
+                source, target = folder / image, (folder / image).with_suffix(".lmz")
+                if source.exists():
+                    found = read_picture(source.read_bytes()).picture.samples
+                    assert np.array_equal(found, right), image
+                if target.exists():
+                    assert np.array_equal(lmzip.decompress(target.read_bytes()), right), image
+                assert source.exists() or target.exists(), f"{image} is lost"
+            finished = subprocess.run(
+                [*COMMAND, "compress", "-q", "-r", "--rm", "--skip-existing", str(folder)],
+                check=False,
+            )
+            assert finished.returncode == (0 if ".ppm" in left else 1)
+            assert sorted(p.name for p in folder.glob("*.*") if p.suffix in (".ppm", ".lmz")) == [
+                f"{n}.lmz" for n in range(6)
+            ]
+            outcomes[f"{signal.Signals(number).name}, {'before' if '.ppm' in left else 'after'}"
+                     " the end"] += 1  # fmt: skip
+    return outcomes
+
+
+def run_over(folder: Path, pixels: dict[str, np.ndarray], end: tuple[int, float] | None) -> float:
+    """Compress a fresh folder with --rm, end it by a signal after a while; return the seconds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, samples in pixels.items():
+        picture = lmzip.Picture(samples, lmzip.MODES["RGB"])
+        (folder / name).write_bytes(write_picture(picture, ".ppm")[0])
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [*COMMAND, "compress", "-q", "-T", "1", "-r", "--rm", str(folder)],
+        stderr=subprocess.DEVNULL,
+    )
+    if end is not None:
+        time.sleep(end[1])
+        process.send_signal(end[0])
+    process.wait(timeout=300)
+    return time.monotonic() - began
+
+
+def check_files(count: int) -> Counter[str]:
+    """Find files by the hundred thousand, with symbolic links that lead in circles."""
+    with tempfile.TemporaryDirectory() as name:
+        for number in range(count):
+            folder = Path(name, str(number // 1000))
+            if number % 1000 == 0:
+                folder.mkdir()
+                (folder / "loop").symlink_to("..")
+            (folder / f"{number}.lmz").touch()
+        began = time.monotonic()
+        finished = subprocess.run(
+            [*COMMAND, "info", "-q", "-r", name], capture_output=True, text=True, check=False
+        )
+        lines = finished.stderr.count("not an lmz file") + finished.stderr.count("\n")
+        print(f"exit code {finished.returncode}, {time.monotonic() - began:.0f} s")
+        assert finished.stderr.count(".lmz:") == count, lines
+    return Counter({"files named": count})
+
+
+def check_load(images: int, seconds: float) -> Counter[str]:
+    """Compress and decode with all cores for a while; memory, threads and files stay as few."""
+    choose = np.random.default_rng(0)
+    began, first, done = time.monotonic(), 0, 0
+    pid = os.getpid()
+    while done < images and time.monotonic() - began < seconds:
+        pixels = np.cumsum(choose.integers(-2, 3, (64, 96, 3)), axis=1).astype(np.uint8)
+        assert np.array_equal(lmzip.decompress(lmzip.compress(pixels)), pixels)
+        done += 1
+        if not first and (time.monotonic() - began > min(60, seconds / 10)):
+            first = _resident(pid)
+    last = _resident(pid)
+    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    print(f"{done} images, {first >> 20} MB at first, {last >> 20} MB at last, "
+          f"{files} files, {threads} threads")  # fmt: skip
+    assert last < 1.2 * max(first, 1)
+    return Counter({"images": done})
+
+
+def _resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_together() -> Counter[str]:
+    """Compress one image from 8 threads and from 4 forked processes: the same bytes."""
+    pixels = np.cumsum(np.random.default_rng(0).integers(-2, 3, (90, 80, 3)), 1).astype(np.uint8)
+    expected = lmzip.compress(pixels, threads=1)
+    with ThreadPoolExecutor(8) as executor:
+        for data in executor.map(lambda _: lmzip.compress(pixels, threads=1), range(16)):
+            assert data == expected
+    children = []
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            same = lmzip.compress(pixels, threads=1) == expected
+            back = np.array_equal(lmzip.decompress(expected, threads=1), pixels)
+            os._exit(0 if same and back else 1)
+        children.append(pid)
+    for pid in children:
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return Counter({"calls from threads": 16, "forked processes": 4})
+
+
+def main() -> None:
+    name, *numbers = sys.argv[1:]
+    counts = [int(number) for number in numbers]
+    if name == "bits":
+        outcomes = check_bits()
+    elif name == "mutations":
+        outcomes = check_mutations(*counts or [10_000])
+    elif name == "kills":
+        outcomes = check_kills(*counts or [100])
+    elif name == "files":
+        outcomes = check_files(*counts or [200_000])
+    elif name == "load":
+        images, seconds = (*counts, 5000, 600)[:2] if len(counts) < 2 else counts
+        outcomes = check_load(images, seconds)
+    else:
+        outcomes = check_together()
+    print(f"{name}: {sum(outcomes.values())} tried:", dict(outcomes))
+
+
+if __name__ == "__main__":
+    main()

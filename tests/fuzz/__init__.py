@@ -1,0 +1,1 @@
+"""Fuzzing: targets, seeds, and what was found."""
