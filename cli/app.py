@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -109,7 +110,17 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
     buffer_stdout()
-    sys.exit(run(args))
+    code = run(args)
+    drop_unwritten()
+    sys.exit(code)
+
+
+def drop_unwritten() -> None:
+    """Drop what stdout could not write, and what was reported: Python would fail over it again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def buffer_stdout() -> None:

@@ -40,9 +40,11 @@ def test_a_full_disk(cli):
     assert Path("y.lmz").read_bytes() == b"old"
 
 
-def test_stdout_on_a_full_disk(cli):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_stdout_on_a_full_disk(cli, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
-        code, _, err = finish(start("models", "--json", stdout=full))
+        code, _, err = finish(start("models", "--json", stdout=full, env=environment))
     assert (code, err) == (1, "lmzip: No space left on device\n")
 
 
