@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from fuzz import targets
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*-*"))
