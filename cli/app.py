@@ -15,11 +15,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any, NoReturn
 
 import click
 
-import lmzip
 from lmzip import LmzipError
 from lmzip.cli.console import describe_os_error, exit_code_of, print_error
 
@@ -79,9 +79,11 @@ class LazyGroup(click.Group):
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"lmzip {lmzip.__version__}")
+        click.echo(f"lmzip {metadata.version('lmzip')}")
         if ctx.params["verbose"]:
-            click.echo(f"computes with {lmzip.describe_backend()}")
+            from lmzip import describe_backend  # loads numpy and the kernels
+
+            click.echo(f"computes with {describe_backend()}")
         ctx.exit()
 
 
