@@ -138,10 +138,9 @@ def compress_command(
 
 @dataclass(frozen=True)
 class _Read:
-    """What is to be compressed, whether it is all of its file, and that file's size and state."""
+    """What is to be compressed, and the size and state of its file."""
 
     picture: Picture
-    complete: bool
     size: int
     status: os.stat_result | None
 
@@ -264,10 +263,8 @@ class _Compression:
         """Delete an input, all of which is in the output."""
         if larger:
             self.report.warn(source.name, "not deleted: it is smaller than the output")
-        elif read.complete:
-            targets.remove_input(source, target, read.status)
         else:
-            self.report.warn(source.name, "not deleted: the output does not hold all of it")
+            targets.remove_input(source, target, read.status)
 
     def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
         with Archive(
@@ -299,6 +296,11 @@ class _Compression:
         """Return what to compress."""
         status, data = source.status(), source.read(self.limits)
         reading = read_image(data, self.limits)
+        if not self.keep and not reading.complete:
+            raise InputError(
+                f"{reading.frames} frames, of which only the first could be kept: "
+                "not compressed with --rm"
+            )
         for remark in reading.warnings:
             self.report.warn(source.name, remark)
         picture = reading.picture
@@ -308,7 +310,7 @@ class _Compression:
             picture = replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
         if remember_format:
             picture = with_format(picture, reading.format)
-        return _Read(picture, reading.complete, len(data), status)
+        return _Read(picture, len(data), status)
 
     def _own_model(self) -> str | None:
         return None if self.options.model == Options.model else self.options.model

@@ -173,17 +173,18 @@ def test_rm_keeps_inputs_that_go_to_a_device(cli):
 
 
 @pytest.mark.parametrize("archive", [[], ["--archive", "-o", "all.lmz"]])
-def test_rm_keeps_what_has_more_than_the_output(cli, archive):
+def test_rm_refuses_what_has_more_frames_than_one(cli, archive):
     frames = [Image.fromarray(np.full((8, 9, 3), level, np.uint8)) for level in (10, 200)]
     frames[0].save("pages.tiff", save_all=True, append_images=frames[1:])
     write_image(Path("a.png"))
     result = cli.compress("--rm", *archive, "pages.tiff", "a.png")
-    assert result.code == 0
-    assert (
-        "lmzip: pages.tiff: warning: not deleted: the output does not hold all of it\n"
-        in result.err
+    assert result.code == 1
+    assert result.err == (
+        "lmzip: pages.tiff: 2 frames, of which only the first could be kept: "
+        "not compressed with --rm\n"
     )
     assert Path("pages.tiff").exists()
+    assert not Path("pages.lmz").exists()
     assert not Path("a.png").exists()
 
 
