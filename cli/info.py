@@ -55,6 +55,8 @@ def _format(name: str, info: Info) -> str:
     ]
     if info.model is not None:
         rows.append(("model", f"{info.model} {info.fingerprint}"))
+    if info.tuning is not None:
+        rows.append(("tuning", f"{format_size(info.tuning)}, learnt from the pixels"))
     if info.order is not None:
         rows.append(("order", info.order))
     if info.tiles != (1, 1):

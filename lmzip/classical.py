@@ -109,8 +109,10 @@ def _encode_deflate(samples: Samples, predictors: Sequence[int], level: int) -> 
 
 
 def _decode_deflate(data: bytes, mode: Mode, height: int, width: int) -> Samples:
-    if not data or data[0] not in _PREDICTOR_AXES:
-        raise FormatError(f"unknown predictor {data[:1].hex() or 'none'}")
+    if not data:
+        raise DamagedError("the deflated data is missing")
+    if data[0] not in _PREDICTOR_AXES:
+        raise FormatError(f"unknown predictor {data[0]:02x}")
     expected = height * _row_bytes(mode, width)
     values = _from_planes(_inflate_all(data[1:], expected), mode, height, width)
     for axis in _PREDICTOR_AXES[data[0]]:

@@ -13,10 +13,11 @@ from typing import IO, Any
 from PIL import Image, ImageFile, ImagePalette
 
 from lmzip.container.binary import Reader
-from lmzip.container.image_file import ImageHeader, read_image_header
+from lmzip.container.image_file import read_image_header
+from lmzip.container.image_header import ImageHeader
 from lmzip.container.image_reader import decompress_picture
 from lmzip.container.image_writer import compress_picture
-from lmzip.container.shared_fields import IMAGE, MAGIC
+from lmzip.container.shared_fields import IMAGE, read_prelude
 from lmzip.errors import DamagedError, LmzipError
 from lmzip.formats.pillow_images import image_from_picture, info_from_metadata, picture_from_image
 from lmzip.options import Options
@@ -27,7 +28,10 @@ _SETTINGS = ("model", "order", "effort", "threads")
 
 
 def _accept(prefix: bytes) -> bool:
-    return prefix.startswith(MAGIC) and prefix[5:6] == bytes([IMAGE])
+    try:
+        return read_prelude(Reader(prefix)).kind == IMAGE
+    except LmzipError:
+        return False
 
 
 class LmzImageFile(ImageFile.ImageFile):

@@ -18,11 +18,13 @@ SAMPLE_CROPS = 4
 SMALL = 64 * 64  # pixels: below, everything is tried
 
 
-def list_choices(options: Options, mode: Mode | None = None) -> list[Choice]:
+def list_choices(
+    options: Options, mode: Mode | None = None, tuned: Sequence[Model] = ()
+) -> list[Choice]:
     """Return the models and orders to choose from, the most promising first.
 
-    With a mode, only those that can code it. Raises InputError or ModelError if what the options
-    name cannot be used.
+    With a mode, only those that can code it. Tuned models take the place of those that they were
+    made from. Raises InputError or ModelError if what the options name cannot be used.
     """
     if options.order == BEST:
         choices = [
@@ -33,6 +35,8 @@ def list_choices(options: Options, mode: Mode | None = None) -> list[Choice]:
     else:
         order = parse_order(options.order)
         choices = [Choice(model, order) for model in _candidates(options, order, mode)]
+    places = {model.base: model for model in tuned}
+    choices = [Choice(places.get(model, model), order) for model, order in choices]
     return choices[:1] if options.effort == FAST else choices
 
 
@@ -84,7 +88,7 @@ def choose_by_sample(
     """Encode crops (N, H, W, C) with each choice; return the cheapest one and its cost."""
     crops = np.ascontiguousarray(crops)
     costs = [
-        EncodeJob(model.path, options.backend, order, crops, (len(crops),)).run()[0].cost
+        EncodeJob(model, options.backend, order, crops, (len(crops),)).run()[0].cost
         for model, order in choices
     ]
     best = int(np.argmin(costs))

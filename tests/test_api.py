@@ -264,7 +264,7 @@ def test_info_of_an_image(folder: Path, tmp_path: Path) -> None:
     assert (info.height, info.width, info.mode, info.count) == (40, 50, "RGB", 1)
     assert (info.method, info.model, info.order) == ("network", "raster", "raster")
     assert info.fingerprint == compact_network(name="raster").fingerprint()[:16]
-    assert (info.is_archive, info.version, info.tiles) == (False, 1, (1, 1))
+    assert (info.is_archive, info.version, info.tiles) == (False, 2, (1, 1))
     assert info.metadata == {"ICCP": 5}
     assert (info.size, info.samples) == (len(data), image.size)
     assert info.bpd == 8 * len(data) / image.size

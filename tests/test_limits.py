@@ -15,8 +15,9 @@ import lmzip
 from lmzip.classical import DEFLATE, NETWORK, PNG, RAW, WEBP, encode_classical
 from lmzip.container.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
 from lmzip.container.binary import Writer
-from lmzip.container.image_file import Chunk, Coding, ImageHeader, write_image
-from lmzip.container.shared_fields import ModelReference
+from lmzip.container.image_file import Chunk, write_image
+from lmzip.container.image_header import Coding, ImageHeader
+from lmzip.container.model_reference import ModelReference
 from lmzip.limits import Limits, inflate, parse_size
 from lmzip.network.registry import load_model
 from lmzip.order.orders import Order
@@ -153,34 +154,42 @@ def bombs(model: Path) -> dict[str, bytes]:
     nested.raw(zlib.crc32(packed).to_bytes(4, "little") + b"LMZ\x1a")
     batch = start_archive()
     shape = Batch(RGB, 1 << 13, 1 << 13, reference, Order("raster"), 0, 0)
-    chunks = append_chunk(batch, b"\4\1\0\0\0", [0], shape)
+    chunks = append_chunk(batch, b"\1", [0], shape)
     webp = encode_classical(np.full((64, 64, 3), 9, np.uint8), RGB, thorough=True)[1]
+    metadata, first_metadata = Writer(), Writer()
+    metadata.raw(b"\x89LMZ\2\x0d\4\4\4")
+    metadata.block(zeros)
+    metadata.raw(bytes(5))
     header = Writer()
     header.raw(b"\4\4\4\1")
     header.block(zeros)
-    metadata = Writer()
-    metadata.raw(b"\x89LMZ\1\1")
-    metadata.block(bytes(header.data))
-    metadata.checksum()
+    first_metadata.raw(b"\x89LMZ\1\1")
+    first_metadata.block(bytes(header.data))
+    first_metadata.checksum()
+    stored, first_stored = Writer(), Writer()
+    stored.raw(b"\x89LMZ\2\x11\4\4\4\0\3any" + bytes(8) + b"\xff\0")
+    stored.block(zeros)
+    stored.raw(bytes(6))
     order = Writer()
     order.raw(b"\4\4\4\0\1\1\3any" + bytes(8) + b"\xff\0")
     order.block(zeros)
     order.raw(b"\0\0")
-    stored = Writer()
-    stored.raw(b"\x89LMZ\1\1")
-    stored.block(bytes(order.data))
-    stored.checksum()
+    first_stored.raw(b"\x89LMZ\1\1")
+    first_stored.block(bytes(order.data))
+    first_stored.checksum()
     big = 16383
     sides = (big - 1 | (big - 1) << 14).to_bytes(4, "little")
     return {
         "metadata": bytes(metadata.data),
+        "metadata of version 1": bytes(first_metadata.data),
         "order": bytes(stored.data),
+        "order of version 1": bytes(first_stored.data),
         "index": bytes(archive.data),
         "metadata in an index": bytes(nested.data),
         "batch": finish_archive(batch, Index((chunks,), None, {})),
-        "one word": network_file(model, 8192, 8192, b"\1\0\0\0"),
-        "tiles": network_file(model, 8192, 8192, b"\1\0\0\0", (16, 16)),
-        "hilbert": network_file(model, 8192, 8192, b"\1\0\0\0", order=Order("hilbert")),
+        "one word": network_file(model, 8192, 8192, b"\1"),
+        "tiles": network_file(model, 8192, 8192, b"\1", (16, 16)),
+        "hilbert": network_file(model, 8192, 8192, b"\1", order=Order("hilbert")),
         "raw": classical_file(16000, 16000, RAW, b"1234"),
         "deflate": classical_file(8192, 8192, DEFLATE, b"\0" + zeros[:1000]),
         "png": classical_file(8192, 8192, PNG, zeros[:1000]),
@@ -190,8 +199,9 @@ def bombs(model: Path) -> dict[str, bytes]:
 
 
 NAMES = (
-    "metadata", "order", "index", "metadata in an index", "batch", "one word", "tiles", "hilbert",
-    "raw", "deflate", "png", "webp", "sides",
+    "metadata", "metadata of version 1", "order", "order of version 1", "index",
+    "metadata in an index", "batch", "one word", "tiles", "hilbert", "raw", "deflate", "png",
+    "webp", "sides",
 )  # fmt: skip
 
 

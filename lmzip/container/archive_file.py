@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lmzip.container import version_1
 from lmzip.container.binary import Reader, Writer
+from lmzip.container.model_reference import (
+    ModelReference,
+    read_model,
+    read_named_model,
+    read_tuning_field,
+    write_model,
+    write_tuning_field,
+)
 from lmzip.container.shared_fields import (
     ARCHIVE,
-    ModelReference,
+    VERSION,
     read_metadata,
-    read_model,
     read_order,
     read_prelude,
     read_size,
     write_metadata,
-    write_model,
     write_order,
     write_prelude,
 )
 from lmzip.container.tiles import MAX_TILE_PIXELS
+from lmzip.cost import from_excess, to_excess
 from lmzip.errors import DamagedError, FormatError
 from lmzip.limits import Limits, inflate, resolve_limits
 from lmzip.order.orders import Order
@@ -63,11 +71,16 @@ class ArchiveChunk:
 
 @dataclass(frozen=True)
 class Index:
-    """What an archive holds. Names and metadata are per image; either may be absent."""
+    """What an archive holds. Names and metadata are per image; either may be absent.
+
+    models: those whose tunings its image files share, and those of its batches
+    """
 
     chunks: tuple[ArchiveChunk, ...]
     names: tuple[str, ...] | None
     metadata: Mapping[int, Mapping[str, bytes]]
+    models: tuple[ModelReference, ...] = ()
+    version: int = VERSION
 
     @property
     def count(self) -> int:
@@ -104,7 +117,8 @@ def finish_archive(writer: Writer, index: Index) -> bytes:
 def read_index(data: memoryview, limits: Limits | None = None) -> Index:
     """Read the index of an archive; raises FormatError, DamagedError or LimitError."""
     limits = resolve_limits(limits)
-    if read_prelude(Reader(data, limits=limits)) != ARCHIVE:
+    prelude = read_prelude(Reader(data, limits=limits))
+    if prelude.kind != ARCHIVE:
         raise FormatError("this is a single image, not an archive")
     footer = data[-FOOTER_BYTES:]
     if len(data) < FOOTER_BYTES + 6 or bytes(footer[12:]) != END_MAGIC:
@@ -118,7 +132,7 @@ def read_index(data: memoryview, limits: Limits | None = None) -> Index:
     except zlib.error as error:
         raise DamagedError(f"the index cannot be inflated ({error})") from error
     limits.check_metadata(len(unpacked))
-    index = _unpack_index(Reader(unpacked, limits=limits))
+    index = _unpack_index(Reader(unpacked, limits=limits), prelude.version)
     if (end := PRELUDE_BYTES + sum(chunk.size for chunk in index.chunks)) != offset:
         raise DamagedError(f"the chunks end at byte {end}, the index starts at {offset}")
     return index
@@ -132,12 +146,34 @@ def read_chunk(data: memoryview, chunk: ArchiveChunk) -> memoryview:
     return part
 
 
+def join_streams(streams: Sequence[bytes]) -> bytes:
+    """Return the bytes of a batch: a stream for each group of channels, the last without length."""
+    writer = Writer()
+    for stream in streams[:-1]:
+        writer.block(stream)
+    writer.raw(streams[-1])
+    return bytes(writer.data)
+
+
+def split_streams(data: memoryview, count: int, version: int) -> list[bytes]:
+    """Return the streams of a batch with so many groups of channels; raises DamagedError."""
+    reader = Reader(data)
+    if version > 1:
+        streams = [bytes(reader.block()) for _ in range(count - 1)]
+        return [*streams, bytes(data[reader.position :])]
+    streams = [version_1.read_stream(bytes(reader.block())) for _ in range(count)]
+    if reader.position != len(data):
+        raise DamagedError(f"{len(data) - reader.position} bytes follow the streams of a batch")
+    return streams
+
+
 def _pack_index(index: Index) -> bytes:
     writer = Writer()
-    models = list(dict.fromkeys(chunk.batch.model for chunk in index.chunks if chunk.batch))
+    batches = [chunk.batch for chunk in index.chunks if chunk.batch]
+    models = list(dict.fromkeys([*index.models, *(batch.model for batch in batches)]))
     writer.varint(len(models))
     for model in models:
-        write_model(writer, model)
+        _pack_model(writer, model)
     writer.varint(len(index.chunks))
     for chunk in index.chunks:
         _pack_chunk(writer, chunk, models)
@@ -152,11 +188,12 @@ def _pack_index(index: Index) -> bytes:
     return bytes(writer.data)
 
 
-def _unpack_index(reader: Reader) -> Index:
-    models = [read_model(reader) for _ in range(_read_count(reader))]
+def _unpack_index(reader: Reader, version: int) -> Index:
+    unpack_model = read_named_model if version == 1 else _unpack_model
+    models = [unpack_model(reader) for _ in range(_read_count(reader))]
     chunks, offset, count = [], PRELUDE_BYTES, 0
     for _ in range(_read_count(reader)):
-        chunks.append(_unpack_chunk(reader, offset, models))
+        chunks.append(_unpack_chunk(reader, offset, models, version))
         offset += chunks[-1].size
         count += len(chunks[-1].images)
         reader.limits.check_images(count)
@@ -180,7 +217,26 @@ def _unpack_index(reader: Reader) -> Index:
         reader.limits.check_metadata(size)
     if reader.position != len(reader.data):
         raise DamagedError(f"{len(reader.data) - reader.position} bytes follow the index")
-    return Index(tuple(chunks), names, metadata)
+    return Index(tuple(chunks), names, metadata, tuple(models), version)
+
+
+def _pack_model(writer: Writer, model: ModelReference) -> None:
+    write_model(writer, model)
+    writer.byte(model.tuning is not None)
+    if model.tuning is not None:
+        write_tuning_field(writer, model.tuning)
+
+
+def _unpack_model(reader: Reader) -> ModelReference:
+    model, tuned = read_model(reader), reader.byte()
+    if tuned > 1:
+        raise FormatError(f"unknown kind of model {tuned} in the index")
+    if not tuned:
+        return model
+    tuning = read_tuning_field(reader)
+    if not isinstance(tuning.content, bytes):
+        raise FormatError("an archive whose tuning is in another archive")
+    return replace(model, tuning=tuning)
 
 
 def _read_count(reader: Reader) -> int:
@@ -206,11 +262,13 @@ def _pack_chunk(writer: Writer, chunk: ArchiveChunk, models: list[ModelReference
         writer.varint(batch.width)
         writer.varint(models.index(batch.model))
         write_order(writer, batch.order)
-        writer.varint(batch.cost)
+        writer.signed(to_excess(batch.cost, chunk.size))
         writer.raw(batch.pixel_checksum.to_bytes(4, "little"))
 
 
-def _unpack_chunk(reader: Reader, offset: int, models: list[ModelReference]) -> ArchiveChunk:
+def _unpack_chunk(
+    reader: Reader, offset: int, models: list[ModelReference], version: int
+) -> ArchiveChunk:
     kind, size = reader.byte(), reader.varint()
     if kind not in (_BATCH, _FILE):
         raise FormatError(f"unknown kind of chunk {kind}")
@@ -229,7 +287,8 @@ def _unpack_chunk(reader: Reader, offset: int, models: list[ModelReference]) -> 
     if height * width > MAX_TILE_PIXELS:
         raise FormatError(f"a batch of images of {width}x{height} pixels")
     reader.limits.check_pixels(height, width, len(images))
-    order, cost = read_order(reader, height * width), reader.varint()
+    order = read_order(reader, height * width)
+    cost = reader.varint() if version == 1 else from_excess(reader.signed(), size)
     checksum_of_pixels = int.from_bytes(reader.raw(4), "little")
     batch = Batch(MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels)
     return ArchiveChunk(offset, size, checksum, tuple(images), batch)

@@ -11,15 +11,15 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index
+from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index, split_streams
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import read_image_header
 from lmzip.container.image_reader import decompress_picture
+from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError
 from lmzip.limits import NETWORK_PIXEL, Limits, resolve_limits
 from lmzip.native.backends import AUTO
-from lmzip.network.registry import find_model
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import JOB_PIXELS, run_jobs
 from lmzip.picture import Mode, Picture, Samples
@@ -147,7 +147,11 @@ class Archive(Sequence[Samples]):
             if chunk.batch is None:
                 data = bytes(read_chunk(self._data, chunk))
                 picture = decompress_picture(
-                    data, model=self._model, threads=self._threads, limits=self._limits
+                    data,
+                    model=self._model,
+                    threads=self._threads,
+                    limits=self._limits,
+                    shared=self._index.models,
                 )
                 decoded[chunk.offset] = [picture] * len(chunk.images)
         for together in _share_jobs([chunk for chunk in chunks if chunk.batch]):
@@ -177,17 +181,16 @@ class Archive(Sequence[Samples]):
             pixels = batch.height * batch.width * len(chunk.images)
             self._limits.check_density(pixels * batch.mode.channels, chunk.size)
             self._limits.check_memory(pixels * NETWORK_PIXEL)
-        model = find_model(batch.model.name, batch.model.fingerprint, self._model)
-        readers = [Reader(read_chunk(self._data, chunk)) for chunk in chunks]
+        model = find_network(batch.model, self._model)
+        groups, version = batch.mode.groups, self._index.version
+        parts = [
+            split_streams(read_chunk(self._data, chunk), len(groups), version) for chunk in chunks
+        ]
         sizes = tuple(len(chunk.images) for chunk in chunks)
         jobs = []
-        for channels in batch.mode.groups:
-            streams = tuple(bytes(reader.block()) for reader in readers)
+        for channels, streams in zip(groups, zip(*parts, strict=True), strict=True):
             shape = batch.height, batch.width, len(channels)
-            jobs.append(DecodeJob(model.path, AUTO, batch.order, shape, streams, sizes))
-        for chunk, reader in zip(chunks, readers, strict=True):
-            if reader.position != chunk.size:
-                raise DamagedError(f"the batch at byte {chunk.offset} is {chunk.size} bytes long")
+            jobs.append(DecodeJob(model, AUTO, batch.order, shape, streams, sizes))
         return jobs
 
     def close(self) -> None:

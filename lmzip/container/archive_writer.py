@@ -13,14 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from lmzip.classical import encode_classical
-from lmzip.container.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
-from lmzip.container.binary import Writer
+from lmzip.container.archive_file import (
+    Batch,
+    Index,
+    append_chunk,
+    finish_archive,
+    join_streams,
+    start_archive,
+)
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_writer import compress_picture
-from lmzip.container.shared_fields import refer_to
 from lmzip.container.tiles import cut_range
+from lmzip.container.tuned_models import refer_to
 from lmzip.cost import to_bits
-from lmzip.network.registry import Choice
+from lmzip.network.registry import Choice, Model
 from lmzip.options import BEST, Options
 from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import JOB_PIXELS, run_jobs
@@ -29,7 +35,7 @@ from lmzip.progress import Progress
 from lmzip.selection import choose_by_sample, list_choices
 
 BATCH_PIXELS = 1 << 15  # of a stream, roughly
-FILE_OVERHEAD = 40  # bytes of an image file besides its samples
+FILE_OVERHEAD = 30  # bytes of an image file besides its samples
 
 Shape = tuple[Mode, int, int]
 
@@ -38,8 +44,13 @@ def pack_archive(
     pictures: Iterable[tuple[str | None, Picture]],
     options: Options | None = None,
     progress: Progress | None = None,
+    *,
+    tuned: Sequence[Model] = (),
 ) -> bytes:
-    """Return an archive of pictures, with their names if all of them have one."""
+    """Return an archive of pictures, with their names if all of them have one.
+
+    Tuned models take the place of those that they were made from; all pictures share them.
+    """
     options = options or Options()
     named = list(pictures)
     by_shape: dict[Shape, list[int]] = defaultdict(list)
@@ -55,7 +66,7 @@ def pack_archive(
     writer, chunks = start_archive(), []
     metadata: dict[int, Mapping[str, bytes]] = {}
     for (mode, height, width), numbers in by_shape.items():
-        choices = list_choices(options, mode)
+        choices = list_choices(options, mode, tuned)
         if not choices:
             alone += numbers
             continue
@@ -71,11 +82,14 @@ def pack_archive(
         alone += [numbers[member] for member in rejected]
     for number in sorted(alone):
         picture = named[number][1]
-        data = compress_picture(picture, options, report.step(picture.height * picture.width))
+        step = report.step(picture.height * picture.width)
+        data = compress_picture(picture, options, step, tuned=tuned, shared=True)
         chunks.append(append_chunk(writer, data, [number], None))
     names = tuple(name for name, _ in named if name is not None)
     all_named = bool(named) and len(names) == len(named)
-    return finish_archive(writer, Index(tuple(chunks), names if all_named else None, metadata))
+    models = tuple(refer_to(model) for model in tuned)
+    index = Index(tuple(chunks), names if all_named else None, metadata, models)
+    return finish_archive(writer, index)
 
 
 class _Steps:
@@ -155,7 +169,7 @@ def _encode_batches(
             model, order = batches[together[0]][1]
             sizes = tuple(len(batches[batch][0]) for batch in together)
             job = EncodeJob(
-                model.path, options.backend, order, np.ascontiguousarray(planes[members]), sizes
+                model, options.backend, order, np.ascontiguousarray(planes[members]), sizes
             )
             jobs.append(job)
             owners.append((group, together))
@@ -207,11 +221,8 @@ def _assemble(
 ) -> list[tuple[list[int], Choice, bytes, int]]:
     assembled = []
     for (members, choice), groups in zip(batches, coded, strict=True):
-        writer = Writer()
-        for group in groups:
-            writer.block(group.data)
-        cost = sum(group.cost for group in groups)
-        assembled.append((members, choice, bytes(writer.data), cost))
+        data = join_streams([group.data for group in groups])
+        assembled.append((members, choice, data, sum(group.cost for group in groups)))
     return assembled
 
 

@@ -29,6 +29,10 @@ class Writer:
             value >>= 7
         self.data.append(value)
 
+    def signed(self, value: int) -> None:
+        """Write a varint of 0, -1, 1, -2, 2, ..."""
+        self.varint(2 * value if value >= 0 else -2 * value - 1)
+
     def raw(self, value: bytes) -> None:
         self.data += value
 
@@ -66,6 +70,11 @@ class Reader:
             if byte < 0x80:
                 return value
         raise DamagedError(f"a number at byte {self.position} does not end")
+
+    def signed(self) -> int:
+        """Read a varint of 0, -1, 1, -2, 2, ..."""
+        value = self.varint()
+        return -(value + 1 >> 1) if value & 1 else value >> 1
 
     def raw(self, size: int) -> memoryview:
         end = self.position + size

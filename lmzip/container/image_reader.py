@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +14,21 @@ from lmzip.classical import NETWORK, decode_classical, estimate_memory
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
+    CHECKSUM_BYTES,
     Chunk,
-    ImageHeader,
+    close_image,
     read_chunk,
     read_chunks,
+    read_closing_checksum,
     read_image_header,
-    read_pixel_checksum,
 )
+from lmzip.container.image_header import ImageHeader
+from lmzip.container.model_reference import ModelReference
 from lmzip.container.tiles import Tile, find_tile
+from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.limits import NETWORK_PIXEL, Limits
-from lmzip.network.registry import Choice, find_model
+from lmzip.network.registry import Choice
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
 from lmzip.picture import PLANE_MODES, Mode, Picture, Samples
@@ -41,6 +47,12 @@ class Region:
     left: int
     height: int
     width: int
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """The rows and columns as indices of an array."""
+        bottom, right = self.top + self.height, self.left + self.width
+        return slice(self.top, bottom), slice(self.left, right)
 
     def check_within(self, height: int, width: int) -> None:
         """Raise InputError unless the region is a part of an image."""
@@ -90,27 +102,35 @@ def decompress_picture(
     backend: str = "auto",
     progress: Progress | None = None,
     limits: Limits | None = None,
+    shared: Sequence[ModelReference] = (),
 ) -> Picture:
     """Return the picture of an image file, or a region of it.
 
     The checksum of the pixels is compared when all of them are decoded; for a region, those of its
-    chunks are. Raises LimitError before it takes memory or time beyond the limits.
+    chunks are. Raises LimitError before it takes memory or time beyond the limits. `shared` are the
+    models of the archive that holds the file, if any does.
     """
     reader = Reader(data, limits=limits)
     header = read_image_header(reader)
-    wanted = region or Region(0, 0, header.height, header.width)
-    wanted.check_within(header.height, header.width)
+    whole = Region(0, 0, header.height, header.width)
+    if region is not None:
+        region.check_within(header.height, header.width)
+    # Only all of a sealed file shows whether it is right; it is a single chunk anyway.
+    wanted = whole if region is None or header.sealed else region
     chunks = read_chunks(reader, header, lambda number: _place(header, number).overlaps(wanted))
-    checksum = read_pixel_checksum(reader)
+    checksum = read_closing_checksum(reader)
     places = [_place(header, number) for number in range(len(chunks))]
     pieces = [_Piece(c, p) for c, p in zip(chunks, places, strict=True) if p.overlaps(wanted)]
     shape = wanted.height, wanted.width, header.mode.channels
     threads = _check_pieces(header, pieces, wanted, threads, reader.limits)
     samples: Samples = np.empty(shape, header.mode.dtype)
-    for piece, values in _decode_pieces(header, pieces, model, threads, backend, progress):
+    find = partial(_find_choice, header, model, shared)
+    for piece, values in _decode_pieces(header, pieces, find, threads, backend, progress):
         _paste(samples, piece.place, values, wanted)
-    if region is None and checksum_of_samples(samples) != checksum:
+    if wanted is whole and _close(reader, header, samples) != checksum:
         raise DamagedError("checksum mismatch of the pixels (file is damaged)")
+    if region is not None and wanted is whole:
+        samples = samples[region.slices].copy()
     return Picture(samples, header.mode, header.metadata)
 
 
@@ -120,6 +140,7 @@ def salvage_picture(
     model: str | Path | None = None,
     threads: int = 0,
     limits: Limits | None = None,
+    shared: Sequence[ModelReference] = (),
 ) -> tuple[Picture, list[str]]:
     """Return what is whole of a damaged image file, with zeros elsewhere, and what is lost.
 
@@ -131,28 +152,34 @@ def salvage_picture(
     shape = header.height, header.width, header.mode.channels
     whole = Region(0, 0, header.height, header.width)
     pieces, losses = [], []
-    for number in range(header.grid[0] * header.grid[1] * len(header.groups)):
+    for number in range(header.chunks):
         place = _place(header, number)
         try:
-            pieces.append(_Piece(read_chunk(reader, f"chunk {number + 1}"), place))
+            pieces.append(_Piece(read_chunk(reader, header, f"chunk {number + 1}"), place))
         except DamagedError as error:
             losses.append(_describe_loss(place, error))
     threads = _check_pieces(header, pieces, whole, threads, reader.limits)
     samples: Samples = np.zeros(shape, header.mode.dtype)
     for piece in pieces:
         try:
-            ((_, values),) = _decode_pieces(header, [piece], model, threads, "numpy", None)
+            find = partial(_find_choice, header, model, shared)
+            ((_, values),) = _decode_pieces(header, [piece], find, threads, "numpy", None)
             _paste(samples, piece.place, values, whole)
         except DamagedError as error:
             losses.append(_describe_loss(piece.place, error))
     try:
-        right = read_pixel_checksum(reader) == checksum_of_samples(samples)
+        right = read_closing_checksum(reader) == _close(reader, header, samples)
     except FormatError as error:
         losses.append(str(error))
     else:
         if not right and not losses:
             losses.append("some pixels: their checksum does not match")
     return Picture(samples, header.mode, header.metadata), losses
+
+
+def _close(reader: Reader, header: ImageHeader, samples: Samples) -> int:
+    """Return what the checksum at the end of a file must be."""
+    return close_image(header, reader.data[:-CHECKSUM_BYTES], checksum_of_samples(samples))
 
 
 def _describe_loss(place: _Place, error: DamagedError) -> str:
@@ -169,10 +196,17 @@ def read_model_and_order(data: bytes, *, model: str | Path | None = None) -> Cho
 
     `model` is the file of a model that is not released.
     """
-    coding = read_image_header(Reader(data)).coding
-    if coding is None:
-        return None
-    return Choice(find_model(coding.model.name, coding.model.fingerprint, model), coding.order)
+    header = read_image_header(Reader(data))
+    return _find_choice(header, model, ()) if header.coding else None
+
+
+def _find_choice(
+    header: ImageHeader, given: str | Path | None, shared: Sequence[ModelReference]
+) -> Choice:
+    """Return the model and order of an image that a network coded."""
+    if header.coding is None:
+        raise DamagedError("a chunk needs a network, but the file names none")
+    return Choice(find_network(header.coding.model, given, shared), header.coding.order)
 
 
 def _check_pieces(
@@ -210,7 +244,7 @@ def _place(header: ImageHeader, number: int) -> _Place:
 def _decode_pieces(
     header: ImageHeader,
     pieces: list[_Piece],
-    model: str | Path | None,
+    find: Callable[[], Choice],
     threads: int,
     backend: str,
     progress: Progress | None,
@@ -225,16 +259,13 @@ def _decode_pieces(
             decoded.append((piece, values))
     if not by_network:
         return decoded
-    if header.coding is None:
-        raise DamagedError("a chunk needs a network, but the file names none")
-    reference, order = header.coding.model, header.coding.order
-    network = find_model(reference.name, reference.fingerprint, model)
+    network, order = find()
     teams = _form_teams(by_network, count_threads(threads))
     jobs = []
     for team in teams:
         streams = tuple(piece.chunk.data for piece in team)
         ones = (1,) * len(team)
-        jobs.append(DecodeJob(network.path, backend, order, team[0].place.shape, streams, ones))
+        jobs.append(DecodeJob(network, backend, order, team[0].place.shape, streams, ones))
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
         decoded += zip(team, images, strict=True)
     return decoded

@@ -15,12 +15,13 @@ import numpy as np
 
 from lmzip.classical import NETWORK, encode_classical
 from lmzip.container.checksums import checksum_of_samples
-from lmzip.container.image_file import Chunk, Coding, ImageHeader, write_image
-from lmzip.container.shared_fields import refer_to
+from lmzip.container.image_file import Chunk, write_image
+from lmzip.container.image_header import Coding, ImageHeader
 from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
+from lmzip.container.tuned_models import refer_to
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.errors import InputError
-from lmzip.network.registry import Choice
+from lmzip.network.registry import Choice, Model
 from lmzip.options import BEST, Options
 from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
@@ -38,12 +39,21 @@ DRAWING = 2.0  # bits per sample below which a picture is taken for a drawing
 
 
 def compress_picture(
-    picture: Picture, options: Options | None = None, progress: Progress | None = None
+    picture: Picture,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    *,
+    tuned: Sequence[Model] = (),
+    shared: bool = False,
 ) -> bytes:
-    """Return the image file of a picture."""
+    """Return the image file of a picture.
+
+    Tuned models take the place of those that they were made from. Their tunings are in the archive
+    that is to hold the file if they are `shared`, otherwise in the file itself.
+    """
     options = options or Options()
     samples, mode = picture.samples, picture.mode
-    choices = list_choices(options, mode) if mode.groups else []
+    choices = list_choices(options, mode, tuned) if mode.groups else []
     quick = None
     if not options.forced or not choices:
         small = picture.height * picture.width <= SMALL
@@ -54,14 +64,16 @@ def compress_picture(
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return _write_classical(picture, best)
 
-    by_network, header = _encode_tiles(picture, choice, options, progress)
-    size = sum(map(_size, by_network))
+    chunks, cost = _encode_tiles(picture, choice, options, progress)
+    grid = choose_grid(picture.height, picture.width, choice.order)
+    coding = Coding(refer_to(choice.model, tuned if shared else ()), choice.order, cost)
+    header = ImageHeader(mode, picture.height, picture.width, grid, coding, picture.metadata)
+    by_network = write_image(header, chunks, checksum_of_samples(samples))
+    size = sum(map(_size, chunks))
     if quick is not None and _size(quick) < _closeness(quick, picture, options) * size:
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
-        classical = _write_classical(picture, best)
-        if len(classical) < size:
-            return classical
-    return write_image(header, by_network, checksum_of_samples(samples))
+        return min(by_network, _write_classical(picture, best), key=len)
+    return by_network
 
 
 def choose_model_and_order(picture: Picture, options: Options | None = None) -> Choice | None:
@@ -117,8 +129,11 @@ def _choose(
 
 def _encode_tiles(
     picture: Picture, choice: Choice, options: Options, progress: Progress | None
-) -> tuple[list[Chunk], ImageHeader]:
-    """Code every tile and group by the network, or classically where that is smaller."""
+) -> tuple[list[Chunk], int]:
+    """Code every tile and group by the network, or classically where that is smaller.
+
+    Returns the chunks and their cost.
+    """
     model, order = choice
     height, width = picture.height, picture.width
     if order.permutation is not None and height * width > MAX_TILE_PIXELS:
@@ -129,15 +144,14 @@ def _encode_tiles(
         for tile in cut_tiles(height, width, grid)
         for channels in picture.mode.groups
     ]
-    jobs = [EncodeJob(model.path, options.backend, order, plane[None], (1,)) for plane in planes]
+    jobs = [EncodeJob(model, options.backend, order, plane[None], (1,)) for plane in planes]
     coded = [results[0] for results in run_jobs(jobs, options.threads, progress)]
     chunks, cost = [], 0
     for plane, result in zip(planes, coded, strict=True):
         chunk, units = _smaller(plane, result, options)
         chunks.append(chunk)
         cost += units
-    coding = Coding(refer_to(model), order, cost)
-    return chunks, ImageHeader(picture.mode, height, width, grid, coding, picture.metadata)
+    return chunks, cost
 
 
 def _smaller(plane: Samples, coded: Coded, options: Options) -> tuple[Chunk, int]:

@@ -10,8 +10,9 @@ from typing import TypeVar
 from lmzip.classical import METHOD_NAMES
 from lmzip.container.archive_file import Index, read_chunk, read_index
 from lmzip.container.binary import Reader
-from lmzip.container.image_file import read_chunks, read_image_header, read_pixel_checksum
-from lmzip.container.shared_fields import ARCHIVE, ModelReference, read_prelude
+from lmzip.container.image_file import read_chunks, read_closing_checksum, read_image_header
+from lmzip.container.model_reference import ModelReference
+from lmzip.container.shared_fields import ARCHIVE, read_prelude
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.limits import Limits, resolve_limits
 
@@ -43,6 +44,7 @@ class Info:
     size: int  # bytes of the file
     samples: int
     version: int
+    tuning: int | None = None  # bytes of what the network learnt from the images
 
 
 @dataclass(frozen=True)
@@ -77,23 +79,23 @@ class _Part:
 
 def is_archive(data: bytes) -> bool:
     """Whether a file is an archive; raises FormatError if it is not an .lmz file at all."""
-    return read_prelude(Reader(data)) == ARCHIVE
+    return read_prelude(Reader(data)).kind == ARCHIVE
 
 
 def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> Info:
     """Describe a file given by its bytes or its path."""
     data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())
     limits = resolve_limits(limits)
-    kind = read_prelude(Reader(data, limits=limits))
+    version, kind, _ = read_prelude(Reader(data, limits=limits))
     if kind == ARCHIVE:
         index = read_index(data, limits)
-        parts = _describe_chunks(data, index, limits)
+        parts, models = _describe_chunks(data, index, limits), list(index.models)
         tiles, metadata = (1, 1), _count_metadata(index)
     else:
         part, tiles, metadata = _describe_image(data, limits)
-        parts = [part]
+        parts, models = [part], [part.model] if part.model else []
     samples, cost = sum(part.samples for part in parts), _total_cost(parts)
-    model = _common([part.model for part in parts if part.model])
+    model = _common([(p.model.name, p.model.fingerprint) for p in parts if p.model])
     return Info(
         is_archive=kind == ARCHIVE,
         count=sum(part.count for part in parts),
@@ -101,8 +103,8 @@ def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> In
         width=_common([part.width for part in parts]),
         mode=_common([part.mode for part in parts]),
         method=_common([part.method for part in parts]) or "mixed",
-        model=model.name if model else None,
-        fingerprint=model.fingerprint.hex() if model else None,
+        model=model[0] if model else None,
+        fingerprint=model[1].hex() if model else None,
         order=_common([part.order for part in parts if part.order]),
         bpd=8 * len(data) / max(1, samples),
         model_bpd=None if cost is None else to_bits(cost) / samples,
@@ -110,7 +112,8 @@ def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> In
         metadata=metadata,
         size=len(data),
         samples=samples,
-        version=data[4],
+        version=version,
+        tuning=_count_tuning(models),
     )
 
 
@@ -137,7 +140,7 @@ def _describe_image(
     reader = Reader(data, limits=limits)
     header = read_image_header(reader)
     methods = {METHOD_NAMES.get(chunk.method, "unknown") for chunk in read_chunks(reader, header)}
-    read_pixel_checksum(reader)
+    read_closing_checksum(reader)
     coding = header.coding if "network" in methods else None
     part = _Part(
         count=1,
@@ -186,6 +189,12 @@ def _count_metadata(index: Index) -> dict[str, int]:
         for tag, block in blocks.items():
             lengths[tag] = lengths.get(tag, 0) + len(block)
     return lengths
+
+
+def _count_tuning(models: list[ModelReference]) -> int | None:
+    """Return how many bytes the tunings of some models take, or None if there are none."""
+    tunings = [model.tuning for model in models if model.tuning]
+    return sum(tuning.size for tuning in tunings) if tunings else None
 
 
 def _total_cost(parts: list[_Part]) -> int | None:

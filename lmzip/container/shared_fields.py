@@ -1,11 +1,10 @@
-"""What image files and archives have in common: prelude, models, orders, metadata (FORMAT.md)."""
+"""What image files and archives have in common: prelude, sizes, orders, metadata (FORMAT.md)."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,49 +13,42 @@ from lmzip.errors import DamagedError, FormatError, OrderError, VersionError
 from lmzip.order.orders import CUSTOM, Order, parse_order
 from lmzip.picture import MAX_SIDE
 
-if TYPE_CHECKING:  # describing a file needs no network
-    from lmzip.network.registry import Model
-
 MAGIC = b"\x89LMZ"
-VERSION = 1
+VERSION = 2  # what is written; all before are read
 IMAGE, ARCHIVE = 1, 2
-FINGERPRINT_BYTES = 8  # how much of a model's fingerprint is stored in a file
+_KIND_BITS = 3  # the others are flags
 MAX_BLOCKS = 256  # of metadata, for one image
 _BYTES_OF_ENTRY = 120  # of memory, for each pixel of a custom order while it is read
 _FAMILY_NUMBERS = {"raster": 0, "s-curve": 1, "hilbert": 2, CUSTOM: 255}
 _FAMILIES = {number: family for family, number in _FAMILY_NUMBERS.items()}
 
 
-@dataclass(frozen=True)
-class ModelReference:
-    """How a file names its network."""
+class Prelude(NamedTuple):
+    """How a file begins; flags are those of an image file of version 2."""
 
-    name: str
-    fingerprint: bytes  # the first bytes of it
-
-
-def refer_to(model: Model) -> ModelReference:
-    """Return how a file names a model."""
-    return ModelReference(model.name, bytes.fromhex(model.fingerprint)[:FINGERPRINT_BYTES])
+    version: int
+    kind: int
+    flags: int
 
 
-def write_prelude(writer: Writer, kind: int) -> None:
+def write_prelude(writer: Writer, kind: int, flags: int = 0) -> None:
     writer.raw(MAGIC)
     writer.byte(VERSION)
-    writer.byte(kind)
+    writer.byte(kind | flags)
 
 
-def read_prelude(reader: Reader) -> int:
-    """Return the kind of a file; raises FormatError or VersionError if it is not ours."""
+def read_prelude(reader: Reader) -> Prelude:
+    """Read how a file begins; raises FormatError or VersionError if it is not ours."""
     if bytes(reader.data[:4]) != MAGIC:
         raise FormatError("not an lmz file (the first bytes are wrong)")
     reader.raw(4)
-    version, kind = reader.byte(), reader.byte()
-    if version != VERSION:
-        raise VersionError(f"format version {version}; this release reads version {VERSION}")
-    if kind not in (IMAGE, ARCHIVE):
-        raise FormatError(f"unknown kind of file {kind}")
-    return kind
+    version, byte = reader.byte(), reader.byte()
+    if not 1 <= version <= VERSION:
+        raise VersionError(f"format version {version}; this release reads versions 1 to {VERSION}")
+    kind = byte if version == 1 else byte & _KIND_BITS
+    if kind not in (IMAGE, ARCHIVE) or (kind == ARCHIVE and byte != ARCHIVE):
+        raise FormatError(f"unknown kind of file {byte}")
+    return Prelude(version, kind, byte & ~_KIND_BITS)
 
 
 def read_size(reader: Reader) -> tuple[int, int]:
@@ -66,19 +58,6 @@ def read_size(reader: Reader) -> tuple[int, int]:
         raise FormatError(f"impossible image size {width}x{height}")
     reader.limits.check_pixels(height, width)
     return height, width
-
-
-def write_model(writer: Writer, model: ModelReference) -> None:
-    writer.block(model.name.encode())
-    writer.raw(model.fingerprint)
-
-
-def read_model(reader: Reader) -> ModelReference:
-    try:
-        name = str(reader.block(), "utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError("the model's name is not UTF-8") from error
-    return ModelReference(name, bytes(reader.raw(FINGERPRINT_BYTES)))
 
 
 def write_order(writer: Writer, order: Order) -> None:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from lmzip.order.orders import Order
 
-# The largest height and width of a tile. Each row of a raster costs a decoder a few steps, so low
-# tiles are faster: two of 250x500 take 5/8 of the steps of 500x500, for 0.05 % more bytes.
-TILE = (256, 512)
+# The largest height and width of a tile, unless a file says otherwise (FORMAT.md, "Header"). Each
+# row of a raster costs a decoder a few steps, so low tiles are faster: two of 250x500 take 5/8 of
+# the steps of 500x500, for 0.05 % more bytes.
+DEFAULT_TILE = (256, 512)
+TILE = DEFAULT_TILE  # what lmzip makes
 MAX_TILE_PIXELS = 1 << 26  # a decoder needs memory in proportion; custom orders make large tiles
 
 
@@ -36,6 +38,11 @@ class Tile:
     def slices(self) -> tuple[slice, slice]:
         """The rows and columns as indices of an array."""
         return slice(*self.rows), slice(*self.columns)
+
+
+def default_grid(height: int, width: int) -> tuple[int, int]:
+    """Return the rows and columns of tiles of a picture whose file does not state them."""
+    return -(-height // DEFAULT_TILE[0]), -(-width // DEFAULT_TILE[1])
 
 
 def choose_grid(height: int, width: int, order: Order | None = None) -> tuple[int, int]:

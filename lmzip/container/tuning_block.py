@@ -106,7 +106,7 @@ def read_tuning(data: bytes | memoryview, network: IntegerNetwork) -> Tuning:
             if name == role:
                 shape = shape_of_change(layer, kind)
                 count = int(np.prod(shape))
-                symbols = decoder.decode(np.broadcast_to(frequencies, (count, len(frequencies))))
+                symbols = decoder.decode_alike(frequencies, count)
                 numbers = symbols.astype(np.int64) - group.largest
                 change[kind] = (numbers << group.step).reshape(shape)
     decoder.finish()

@@ -13,22 +13,36 @@ from safetensors import safe_open
 
 from lmzip.errors import FingerprintError, ModelError
 from lmzip.network.integer_network import IntegerNetwork, load_integer_network
+from lmzip.network.released import RELEASED
 from lmzip.order.orders import Order
 
+UNIQUE_BYTES = 8  # of a fingerprint: no two models share so many by chance
 WEIGHTS = Path(__file__).parents[1] / "weights"  # lmzip/weights
 
 
 @dataclass(frozen=True, eq=False)  # loaded once, so identity is equality
 class Model:
-    """A network with its file and its fingerprint (hexadecimal)."""
+    """A network with its file and its fingerprint (hexadecimal).
+
+    A tuned model is not that of its file: it has the bytes of its tuning, and the model as it was.
+    """
 
     network: IntegerNetwork
     path: Path
     fingerprint: str
+    tuning: bytes = b""
+    base: Model | None = None
 
     @property
     def name(self) -> str:
         return self.network.name
+
+    @property
+    def number(self) -> int:
+        """The number of a released model, or 0."""
+        if self.path.parent != WEIGHTS:
+            return 0
+        return next((number for number, name in RELEASED.items() if name == self.name), 0)
 
     @property
     def any_order(self) -> bool:
@@ -82,7 +96,8 @@ def load_model(name_or_path: str | Path) -> Model:
 def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Model:
     """Return the model of a file that names it and carries a prefix of its fingerprint.
 
-    Looks at the model that the caller gave, or else at the released ones.
+    Looks at the model that the caller gave, or else at the released ones. A short prefix is a check
+    of the model of that name; a long one finds a model that has been renamed as well.
     """
     wanted = prefix.hex()
     if given is not None:
@@ -94,6 +109,8 @@ def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Mod
             )
         return model
     for entry in sorted(list_models(), key=lambda entry: entry.name != name):
+        if entry.name != name and len(prefix) < UNIQUE_BYTES:
+            break
         model = load_model(entry.path)
         if model.fingerprint.startswith(wanted):
             return model

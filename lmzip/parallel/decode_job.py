@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from lmzip.native.backends import find_backend
-from lmzip.network.registry import load_model
+from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.stream.decoder import decode_images
 from lmzip.stream.sequence import Check, Pixels
@@ -16,7 +15,7 @@ from lmzip.stream.sequence import Check, Pixels
 class DecodeJob:
     """Decode groups of images of one shape (H, W, C) and order, each from its stream."""
 
-    model: Path
+    model: Model
     backend: str
     order: Order
     shape: tuple[int, int, int]
@@ -28,8 +27,13 @@ class DecodeJob:
         return sum(self.groups) * self.shape[0] * self.shape[1]
 
     def run(self, check: Check | None = None) -> Pixels:
-        network = load_model(self.model).network
         backend = find_backend(self.backend)
         return decode_images(
-            network, self.order, self.shape, self.streams, self.groups, backend, check=check
+            self.model.network,
+            self.order,
+            self.shape,
+            self.streams,
+            self.groups,
+            backend,
+            check=check,
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from lmzip.native.backends import find_backend
-from lmzip.network.registry import load_model
+from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.stream.encoder import encode_images
 from lmzip.stream.sequence import Check, Pixels
@@ -28,7 +27,7 @@ class Coded:
 class EncodeJob:
     """Encode images (N, H, W, C) of one order, in groups with a stream each."""
 
-    model: Path
+    model: Model
     backend: str
     order: Order
     images: Pixels
@@ -40,10 +39,9 @@ class EncodeJob:
         return int(count * height * width)
 
     def run(self, check: Check | None = None) -> list[Coded]:
-        network = load_model(self.model).network
         backend = find_backend(self.backend)
         streams = encode_images(
-            network, self.order, self.images, backend, groups=self.groups, check=check
+            self.model.network, self.order, self.images, backend, groups=self.groups, check=check
         )
         return [
             Coded(stream.data, tuple(int(cost) for cost in stream.costs.sum((1, 2, 3))))

@@ -1,7 +1,6 @@
 """Workers: run jobs on several cores.
 
-A job is a piece of coding work (`encode_job`, `decode_job`) that can run beside others. It names
-its model by its file, which is loaded only once.
+A job is a piece of coding work (`encode_job`, `decode_job`) that can run beside others.
 
 Workers are threads. The kernels release Python's lock while they compute, so two threads do nearly
 twice the work of one. With numpy alone they wait for each other between small operations.

@@ -44,18 +44,16 @@ def encode_intervals(left: Int32s, right: Int32s) -> bytes:
     coder = constriction.stream.stack.AnsCoder()
     coder.encode_reverse(symbols, _FAMILY, (parts - 1).astype(np.float32))
     words: bytes = coder.get_compressed().astype("<u4").tobytes()
-    return words
+    return words.rstrip(b"\0")  # of the last word: its most significant bytes
 
 
 class Decoder:
     """Decodes the symbols that `encode_intervals` encoded, first to last."""
 
-    def __init__(self, words: bytes) -> None:
-        if len(words) % 4:
-            raise DamagedError(f"the coded data is {len(words)} bytes, not whole 32-bit words")
-        compressed = np.frombuffer(words, "<u4").astype(np.uint32)
-        if compressed.size and compressed[-1] == 0:
-            raise DamagedError("the coded data ends in an empty word")
+    def __init__(self, data: bytes) -> None:
+        if data and not data[-1]:
+            raise DamagedError("the coded data ends in zeros (file is damaged)")
+        compressed = np.frombuffer(data + bytes(-len(data) % 4), "<u4").astype(np.uint32)
         self._coder = constriction.stream.stack.AnsCoder(compressed)
 
     def decode(self, frequencies: Int32s | Floats) -> Int32s:
@@ -63,6 +61,12 @@ class Decoder:
         # constriction reads rows as they lie in memory, whatever the strides say.
         rows = np.ascontiguousarray(frequencies, np.float32)
         symbols: Int32s = self._coder.decode(_FAMILY, rows)
+        return symbols
+
+    def decode_alike(self, frequencies: Int32s, count: int) -> Int32s:
+        """Decode symbols that share their frequencies less one, (symbols,): int32 (count,)."""
+        model = constriction.stream.model.Categorical(frequencies.astype(np.float32), perfect=False)
+        symbols: Int32s = self._coder.decode(model, count)
         return symbols
 
     @property
@@ -73,4 +77,4 @@ class Decoder:
     def finish(self) -> None:
         """Raise DamagedError unless everything that was encoded has been decoded."""
         if not self._coder.is_empty():
-            raise DamagedError("the coded data does not end where the image does")
+            raise DamagedError("the coded data does not end where the image does (file is damaged)")

@@ -26,7 +26,7 @@ def test_info_of_an_image(cli):
     assert result.out == (
         "x.lmz\n"
         "  image     18x12 pixels, RGB\n"
-        f"  file      {info.size} B ({info.size} bytes), format 1\n"
+        f"  file      {info.size} B ({info.size} bytes), format 2\n"
         f"  bits      {info.bpd:.3f} bpd, {info.model_bpd:.3f} under the model alone\n"
         "  method    network\n"
         f"  model     tiny {model.fingerprint[:16]}\n"
@@ -57,8 +57,7 @@ def test_info_loads_no_model_and_decodes_nothing(cli, tiny_model_path):
     write_image(Path("x.png"))
     cli.compress("x.png")
     assert cli("info", "x.lmz").code == 0  # although the model is not a released one
-    damaged = bytearray(Path("x.lmz").read_bytes())
-    Path("x.lmz").write_bytes(damaged[: len(damaged) // 2])
+    Path("x.lmz").write_bytes(Path("x.lmz").read_bytes()[:20])  # within the header
     assert cli("info", "x.lmz").code == 3
 
 

@@ -11,6 +11,7 @@ from support.networks import (
     ANY_ORDER,
     compact_network,
     custom_order,
+    draw_tuned,
     random_network,
     smooth_images,
     various_images,
@@ -19,13 +20,15 @@ from support.networks import (
 
 import lmzip
 from lmzip.container.binary import Reader
+from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
     Chunk,
-    ImageHeader,
-    read_chunks,
+    close_image,
     read_image_header,
     write_image,
 )
+from lmzip.container.image_header import ImageHeader
+from lmzip.network.registry import load_model
 from lmzip.picture import MODES, Picture
 
 
@@ -64,10 +67,19 @@ def files(folder: Path) -> dict[str, bytes]:
             "deflate": lmzip.compress(contents["photograph"].astype(np.uint16) * 257),
             "png": lmzip.compress(smooth_images(1, 40, 50, 1)[0].astype(np.uint16) * 200),
         }
-    return {"tiled": tiled, "custom": lmzip.compress_picture(picture, options), **classical}
+    tuned = draw_tuned(load_model(model))
+    options_of_plain = lmzip.Options(model=str(model))
+    small = Picture(smooth_images(1, 6, 7)[0], MODES["RGB"])
+    return {
+        "plain": lmzip.compress_picture(small, options_of_plain),
+        "tuned": lmzip.compress_picture(small, options_of_plain, tuned=[tuned]),
+        "tiled": tiled,
+        "custom": lmzip.compress_picture(picture, options),
+        **classical,
+    }
 
 
-NAMES = ("tiled", "custom", "raw", "webp", "deflate", "png")
+NAMES = ("plain", "tuned", "tiled", "custom", "raw", "webp", "deflate", "png")
 
 
 def check_damaged(data: bytes, model: Path) -> type[Exception]:
@@ -113,7 +125,7 @@ def test_bytes_that_follow_are_noticed(name: str, files: dict[str, bytes], folde
 
 
 def test_other_versions_are_named(files: dict[str, bytes]) -> None:
-    for version in (0, 2, 255):
+    for version in (0, 3, 255):
         data = files["raw"][:4] + bytes([version]) + files["raw"][5:]
         with pytest.raises(lmzip.VersionError, match=f"version {version}"):
             lmzip.decompress(data)
@@ -140,18 +152,19 @@ def test_a_model_is_found_by_its_fingerprint(
     assert lmzip.decompress(files["tiled"]).shape == (5, 7, 4)
 
 
-def reseal(data: bytes, position: int, mask: int) -> bytes:
-    """Flip bits of a file and make all checksums but that of the pixels right again."""
+def reseal(data: bytes, position: int, mask: int, pixel_checksum: int) -> bytes:
+    """Flip bits of a file and make its checksums right again, for the pixels that it had."""
     damaged = bytearray(data)
     damaged[position] ^= mask
     reader = Reader(bytes(data))
-    reader.raw(6)
-    reader.block()
-    ends = [(0, reader.position)]
-    reader.position = 0
     header = read_image_header(reader)
     start = reader.position
-    for _ in read_chunks(Reader(data, start), header):
+    if header.sealed:
+        closing = close_image(header, damaged[:-4], pixel_checksum)
+        damaged[-4:] = closing.to_bytes(4, "little")
+        return bytes(damaged)
+    ends = [(0, start - 4)]
+    for _ in range(header.chunks):
         reader.byte()
         reader.block()
         ends.append((start, reader.position))
@@ -171,7 +184,8 @@ def test_wrong_values_under_right_checksums(
     pixels = lmzip.decompress(data, model=model)
     for position in sample_positions(6, len(data) - 4)[:: 2 if name == "tiled" else 1]:
         try:
-            found = lmzip.decompress(reseal(data, position, 0x81), model=model)
+            resealed = reseal(data, position, 0x81, checksum_of_samples(pixels))
+            found = lmzip.decompress(resealed, model=model)
         except lmzip.LmzipError:
             continue
         assert np.array_equal(found, pixels)

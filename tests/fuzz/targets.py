@@ -21,8 +21,9 @@ import lmzip
 from lmzip.container.archive_file import read_index
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_image_header
+from lmzip.container.image_header import ImageHeader
 from lmzip.container.shared_fields import read_metadata
-from lmzip.errors import LmzipError
+from lmzip.errors import DamagedError, LmzipError
 from lmzip.formats import read_picture, write_picture
 from lmzip.formats.writing import WRITABLE_SUFFIXES
 from lmzip.network.integer_network import load_integer_network
@@ -40,8 +41,13 @@ def reseal_image(data: bytes) -> bytes:
     sealed = bytearray(data)
     reader = Reader(bytes(data))
     try:
-        reader.raw(6)
-        reader.block()
+        if data[4:5] == b"\1":
+            reader.raw(6)
+            reader.block()
+        else:  # a header says itself where it ends, and a sealed file has no such checksums
+            header = _skip_header(reader)
+            if header.sealed:
+                return bytes(data)
         starts = [(0, reader.position)]
         reader.raw(4)
         while reader.position + 6 < len(data):
@@ -57,11 +63,30 @@ def reseal_image(data: bytes) -> bytes:
     return bytes(sealed)
 
 
+def _skip_header(reader: Reader) -> ImageHeader:
+    """Read a header of version 2 whose checksum may be wrong; ends before that."""
+    whole = reader.data
+    for _ in range(2):
+        try:
+            header = read_image_header(reader)
+        except DamagedError as error:
+            if "checksum" not in str(error):
+                raise
+            end = reader.position - 4
+            right = zlib.crc32(whole[:end]).to_bytes(4, "little")
+            reader.data, reader.position = memoryview(whole[:end].tobytes() + right), 0
+    reader.data = whole
+    if not header.sealed:
+        reader.position -= 4
+    return header
+
+
 def fuzz_container(data: bytes) -> None:
     """Headers, chunks and indexes; the first byte chooses what the rest is."""
     kind, rest = data[:1], data[1:]
     if kind and kind[0] & 1:
-        body = b"\x89LMZ\1\2" + (packed := zlib.compress(rest, 1))
+        version = 1 + (kind[0] >> 1 & 1)
+        body = bytes([*b"\x89LMZ", version, 2]) + (packed := zlib.compress(rest, 1))
         archive = body + (6).to_bytes(8, "little") + zlib.crc32(packed).to_bytes(4, "little")
         read_index(memoryview(archive + b"LMZ\x1a"), LIMITS)
         return
@@ -170,14 +195,18 @@ def mutate(data: bytes, choose: random.Random) -> bytes:
 
 def seeds(name: str) -> list[bytes]:
     """Return valid inputs of a target, to start from."""
-    golden = [path.read_bytes() for path in sorted(GOLDEN.glob("*.lmz"))]
-    images = [data for data in golden if data[5] == 1]
+    golden = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.lmz"))]
+    images = [data for data in golden if data[5] & 3 == 1]
     if name == "decoder":
         return images
     if name == "container":
-        index = golden[0]
-        offset = int.from_bytes(index[-16:-8], "little")
-        return [*(b"\0" + data for data in images), b"\1" + zlib.decompress(index[offset:-16])]
+        indexes = []
+        for data in golden:
+            if data[5] == 2:
+                offset = int.from_bytes(data[-16:-8], "little")
+                kind = b"\1" if data[4] == 1 else b"\3"
+                indexes.append(kind + zlib.decompress(data[offset:-16]))
+        return [*(b"\0" + data for data in images), *indexes]
     if name == "metadata":
         phys = b"\0\0\x0e\xc3\0\0\x0e\xc3\1"
         blocks = b"PHYS\x09" + phys + b"PLTE\x06abcdefTRNS\x02\0\1BITS\1\4TEXT\x0ctEXt\4\0\0\0a\0bc"

@@ -2,9 +2,10 @@
 
     python tests/golden/make.py
 
-A file that is to be added gets a line in `make_files`; the script writes what is missing and lists
-the checksums of everything in checksums.json. The model is made first and kept likewise, since
-another version of torch would draw other numbers.
+The files of version 1 of the format are here, those of version 2 in v2. A file that is to be added
+gets a line in `make_files`; the script writes what is missing, in the version that lmzip writes,
+and lists the checksums in checksums.json beside them. The model is made first and kept likewise,
+since another version of torch would draw other numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from support.networks import (  # noqa: E402
     ANY_ORDER,
     compact_network,
     custom_order,
+    draw_tuned,
     smooth_images,
     write_model,
 )
@@ -35,12 +37,14 @@ import lmzip  # noqa: E402
 from lmzip import classical  # noqa: E402
 from lmzip.classical import DEFLATE, PNG, RAW, WEBP  # noqa: E402
 from lmzip.container.checksums import checksum_of_samples  # noqa: E402
-from lmzip.container.image_file import Chunk, ImageHeader, write_image  # noqa: E402
+from lmzip.container.image_file import Chunk, write_image  # noqa: E402
+from lmzip.container.image_header import ImageHeader  # noqa: E402
+from lmzip.network.registry import load_model  # noqa: E402
 from lmzip.order.orders import observed_first, parse_order  # noqa: E402
 from lmzip.picture import MODES, Picture, Samples  # noqa: E402
 
 MODEL = FOLDER / "golden.safetensors"
-CHECKSUMS = FOLDER / "checksums.json"
+CURRENT = FOLDER / "v2"
 HEIGHT, WIDTH = 12, 14
 
 
@@ -58,6 +62,19 @@ def by_network(picture: Picture, order: Any = "raster", tile: int = 512) -> byte
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzip.container.tiles.TILE", (tile, tile))
         return lmzip.compress_picture(picture, lmzip.Options(model=str(MODEL), order=order))
+
+
+def by_tuning(picture: Picture) -> bytes:
+    options = lmzip.Options(model=str(MODEL))
+    return lmzip.compress_picture(picture, options, tuned=[draw_tuned(load_model(MODEL))])
+
+
+def by_number(picture: Picture) -> bytes:
+    """Name the model as if it were a released one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.network.registry.WEIGHTS", FOLDER)
+        patch.setattr("lmzip.network.registry.RELEASED", {200: "golden"})
+        return lmzip.compress_picture(picture, lmzip.Options(model="golden"))
 
 
 def by_method(picture: Picture, method: int) -> bytes:
@@ -82,9 +99,14 @@ def with_flat_alpha() -> bytes:
         patch.setattr("lmzip.network.registry.WEIGHTS", FOLDER)
         # Not all of it by WebP, though that would be smaller.
         patch.setattr("lmzip.container.image_writer.CLOSE", 0)
+        patch.setattr("lmzip.container.image_writer.CLOSE_DRAWING", 0)
         patch.setattr("lmzip.container.image_writer.HOPELESS", 100)
-        patch.setattr("lmzip.container.image_writer.FLAT", 8)  # what an untrained network takes
+        patch.setattr("lmzip.container.image_writer.FLAT", 4)  # less than the colours take
         return lmzip.compress_picture(picture)
+
+
+def with_metadata(picture: Picture) -> Picture:
+    return Picture(picture.samples, picture.mode, {"TEXT": b"a note", "GAMA": b"1234"})
 
 
 def observe(height: int, width: int) -> Any:
@@ -95,8 +117,11 @@ def observe(height: int, width: int) -> Any:
     return parse_order(np.argsort(ranks, axis=None))
 
 
-def make_archive() -> bytes:
-    """Pack batches of two shapes and modes, a file of 16 bits, names and metadata."""
+def make_archive(tuned: bool = False) -> bytes:
+    """Pack batches of two shapes and modes, a file of 16 bits, names and metadata.
+
+    A tuned archive has a tuning that batches share with an image file.
+    """
     named = []
     for number, mode in enumerate(("RGB", "RGB", "LA", "L16", "RGB", "LA", "P", "RGB")):
         size = (9, 8) if number != 4 else (5, 11)
@@ -106,7 +131,11 @@ def make_archive() -> bytes:
         named.append((f"folder/{number}.png", Picture(samples, kind.mode, metadata)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzip.container.archive_writer.BATCH_PIXELS", 150)
-        return lmzip.pack_archive(named, lmzip.Options(model=str(MODEL), order="raster:flip"))
+        options = lmzip.Options(model=str(MODEL), order="raster:flip")
+        if not tuned:
+            return lmzip.pack_archive(named, options)
+        named[1] = ("folder/1.png", draw_picture("RGB", 12, 13))
+        return lmzip.pack_archive(named, options, tuned=[draw_tuned(load_model(MODEL))])
 
 
 def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
@@ -138,6 +167,11 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
         yield f"raw-{mode}", partial(by_method, draw_picture(mode), RAW)
         yield f"deflate-{mode}", partial(by_method, draw_picture(mode), DEFLATE)
     yield "archive", make_archive
+    yield "numbered", lambda: by_number(draw_picture("RGB"))
+    yield "metadata", lambda: by_network(with_metadata(draw_picture("RGBA")))
+    yield "tuned", lambda: by_tuning(draw_picture("RGB"))
+    yield "tuned-rgba", lambda: by_tuning(draw_picture("RGBA"))
+    yield "tuned-archive", lambda: make_archive(tuned=True)
 
 
 def describe(data: bytes) -> dict[str, Any]:
@@ -171,13 +205,14 @@ def main() -> None:
     """Make what is missing."""
     if not MODEL.exists():
         write_model(compact_network(orders=ANY_ORDER, name="golden"), FOLDER)
-    checksums = json.loads(CHECKSUMS.read_text()) if CHECKSUMS.exists() else {}
+    listing = CURRENT / "checksums.json"
+    checksums = json.loads(listing.read_text()) if listing.exists() else {}
     for name, make in make_files():
-        path = FOLDER / f"{name}.lmz"
+        path = CURRENT / f"{name}.lmz"
         if not path.exists():
             path.write_bytes(make())
             checksums[path.name] = describe(path.read_bytes())
-    CHECKSUMS.write_text(json.dumps(checksums, indent=1, sort_keys=True) + "\n")
+    listing.write_text(json.dumps(checksums, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

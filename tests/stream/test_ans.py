@@ -104,10 +104,20 @@ def test_length_is_that_of_the_probabilities() -> None:
     assert ideal <= 8 * len(encode(bounds, symbols)) <= ideal * 1.0001 + 64
 
 
-@pytest.mark.parametrize("words", [b"\1", b"\1\2\3\4\5", b"\1\0\0\0\0\0\0\0"])
-def test_what_cannot_be_words_is_refused(words: bytes) -> None:
-    with pytest.raises(DamagedError):
-        Decoder(words)
+@pytest.mark.parametrize("stream", [b"\0", b"\1\0", b"\1\2\3\0", b"\1\0\0\0\0\0\0\0"])
+def test_zeros_at_the_end_are_refused(stream: bytes) -> None:
+    """The most significant bytes of a last word are not stored if they are 0."""
+    with pytest.raises(DamagedError, match="zeros"):
+        Decoder(stream)
+
+
+def test_symbols_that_share_their_frequencies() -> None:
+    bounds = np.repeat(draw_bounds(1, 6, concentration=1), 500, axis=0)
+    symbols = np.random.default_rng(6).integers(0, SYMBOLS, 500)
+    decoder = Decoder(encode(bounds, symbols))
+    frequencies = np.diff(bounds[0]).astype(np.int32) - 1
+    assert np.array_equal(decoder.decode_alike(frequencies, 500), symbols)
+    decoder.finish()
 
 
 def test_left_over_words_are_noticed() -> None:

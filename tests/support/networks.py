@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from lmzip.container.tuned_models import tune_model
+from lmzip.container.tuning_block import write_tuning
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.quantise import make_tables, quantise
 from lmzip.network.backend import get_backend
@@ -26,6 +28,8 @@ from lmzip.network.integer_network import (
     Layer,
     save_integer_network,
 )
+from lmzip.network.registry import Model
+from lmzip.network.tuning import LayerTuning, Tuning, list_layers, shape_of_change
 from lmzip.order.masks import Kernel
 from lmzip.order.orders import FAMILIES, Order, all_variants
 from lmzip.order.schedule import Taps
@@ -188,6 +192,20 @@ def write_model(network: IntegerNetwork, folder: Path) -> Path:
     path = folder / f"{network.name}.safetensors"
     save_integer_network(network, path)
     return path
+
+
+def draw_tuned(model: Model, seed: int = 0) -> Model:
+    """Return a model with a tuning that changes everything a little."""
+    state = np.random.default_rng(seed)
+    layers = []
+    for _, layer in list_layers(model.network):
+        changes = {
+            kind: np.rint(state.laplace(0, 0.3, shape_of_change(layer, kind))).astype(np.int64)
+            for kind in LayerTuning.__annotations__
+        }
+        changes["weight"] <<= 1
+        layers.append(LayerTuning(**changes))
+    return tune_model(model, write_tuning(Tuning(tuple(layers)), model.network))
 
 
 def to_oracle(network: IntegerNetwork) -> oracle_streams.Network:

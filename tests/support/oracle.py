@@ -10,11 +10,14 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from PIL import Image
 
+from support.oracle_fields import Reader
 from support.oracle_streams import Network, Planes, decode_stream, order_ranks
+from support.oracle_tunings import tune
 
 Samples = list[list[list[int]]]  # [row][column][channel]
 
@@ -33,37 +36,12 @@ MODES = {
 }  # mode: channels, bits of a sample, groups of channels
 
 
-# ---- Fields --------------------------------------------------------------------------------------
+# ---- Orders --------------------------------------------------------------------------------------
 
 
-class Reader:
-    """A place in some bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.place = data, 0
-
-    def take(self, count: int) -> bytes:
-        assert self.place + count <= len(self.data), "the data ends too early"
-        self.place += count
-        return self.data[self.place - count : self.place]
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little")
-
-    def varint(self) -> int:
-        value = 0
-        for position in range(9):
-            byte = self.number(1)
-            value |= (byte & 127) << (7 * position)
-            if byte < 128:
-                return value
-        raise AssertionError("a varint has more than nine bytes")
-
-    def block(self) -> bytes:
-        return self.take(self.varint())
-
-    def at_end(self) -> bool:
-        return self.place == len(self.data)
+def plain_raster(height: int, width: int) -> list[int]:
+    """Give the ranks of the order of files that do not name one."""
+    return list(range(height * width))
 
 
 def read_order(reader: Reader) -> Callable[[int, int], list[int]]:
@@ -183,68 +161,186 @@ def pack_samples(image: Samples, bits: int) -> bytes:
     )
 
 
-def read_model_reference(reader: Reader, models: Sequence[Network]) -> Network:
+def find_model(models: Sequence[Network], fingerprint: bytes, what: str) -> Network:
     """Find the model that a file names."""
-    name, fingerprint = reader.block().decode("utf-8"), reader.take(8)
     for model in models:
-        if model.fingerprint[:8] == fingerprint:
+        if model.fingerprint.startswith(fingerprint):
             return model
-    raise AssertionError(f"model {name} with fingerprint {fingerprint.hex()} is not at hand")
+    raise AssertionError(f"model {what} with fingerprint {fingerprint.hex()} is not at hand")
 
 
-def decode_image(data: bytes, models: Sequence[Network] = ()) -> Samples:
-    """Decode an image file."""
-    reader = Reader(data)
-    assert reader.take(4) == b"\x89LMZ"
-    assert reader.number(1) == 1
-    assert reader.number(1) == 1
+def read_named_model(reader: Reader, models: Sequence[Network]) -> Network:
+    """Read a name and eight bytes of a fingerprint."""
+    name = reader.block().decode("utf-8")
+    return find_model(models, reader.take(8), name)
+
+
+def read_model(reader: Reader, models: Sequence[Network]) -> Network:
+    """Read a released model's number and two bytes of its fingerprint, or the name of another."""
+    number = reader.number(1)
+    return (
+        find_model(models, reader.take(2), str(number))
+        if number
+        else read_named_model(reader, models)
+    )
+
+
+def read_tuned(reader: Reader, model: Network, tunings: Sequence[bytes | None]) -> Network:
+    """Read a tuning, or where it is in the archive, and apply it."""
+    place = reader.number(1)
+    assert place in (0, 255)
+    data = tunings[reader.varint()] if place else reader.block()
+    assert data is not None
+    tuned = tune(model, data)
+    assert tuned.fingerprint[:4] == reader.take(4)
+    return tuned
+
+
+def trim(words: bytes) -> bytes:
+    """Bring a stream of version 1, whole words, into the form of version 2."""
+    assert len(words) % 4 == 0
+    assert not words or any(words[-4:])
+    return words.rstrip(b"\0")
+
+
+@dataclass
+class Header:
+    """What the header of an image file says."""
+
+    mode: int
+    height: int
+    width: int
+    rows: int = 1
+    columns: int = 1
+    network: Network | None = None  # None: classical
+    ranks_of: Callable[[int, int], list[int]] = plain_raster
+
+
+def read_header_1(reader: Reader, models: Sequence[Network]) -> Header:
+    """Read the header of version 1, and its checksum."""
     header = Reader(reader.block())
-    assert zlib.crc32(data[: reader.place]) == reader.number(4)
-    channels, bits, groups = MODES[header.number(1)]
-    height, width, flags = header.varint(), header.varint(), header.number(1)
+    assert zlib.crc32(reader.data[: reader.place]) == reader.number(4)
+    image = Header(header.number(1), header.varint(), header.varint())
+    flags = header.number(1)
     assert flags in (0, 1)
-    rows = columns = 1
-    network, ranks_of = None, None
     if flags == 0:
-        rows, columns = header.varint(), header.varint()
-        network = read_model_reference(header, models)
-        ranks_of = read_order(header)
+        image.rows, image.columns = header.varint(), header.varint()
+        image.network = read_named_model(header, models)
+        image.ranks_of = read_order(header)
         header.varint()
     header.block()
     assert header.at_end()
-    chunk_groups = groups if flags == 0 else (tuple(range(channels)),)
+    return image
+
+
+def read_header_2(
+    reader: Reader, flags: int, models: Sequence[Network], tunings: Sequence[bytes | None]
+) -> Header:
+    """Read the header of version 2."""
+    classical, metadata, order, grid, tuned, unknown = (flags >> bit & 1 for bit in range(2, 8))
+    assert not unknown
+    image = Header(reader.number(1), reader.varint(), reader.varint())
+    if classical:
+        assert (order, grid, tuned) == (0, 0, 0)
+    else:
+        image.rows, image.columns = -(-image.height // 256), -(-image.width // 512)
+        if grid:
+            image.rows, image.columns = reader.varint(), reader.varint()
+        image.network = read_model(reader, models)
+        if tuned:
+            image.network = read_tuned(reader, image.network, tunings)
+        if order:
+            image.ranks_of = read_order(reader)
+    if metadata:
+        reader.block()
+    if not classical:
+        reader.zigzag()
+    return image
+
+
+def decode_image(
+    data: bytes, models: Sequence[Network] = (), tunings: Sequence[bytes | None] = ()
+) -> Samples:
+    """Decode an image file; `tunings` are those of the models of the archive around it."""
+    reader = Reader(data)
+    assert reader.take(4) == b"\x89LMZ"
+    version, kind = reader.number(1), reader.number(1)
+    assert version in (1, 2)
+    if version == 1:
+        assert kind == 1
+        header = read_header_1(reader, models)
+    else:
+        assert kind & 3 == 1
+        header = read_header_2(reader, kind, models, tunings)
+    channels, bits, groups = MODES[header.mode]
+    height, width, rows, columns = header.height, header.width, header.rows, header.columns
+    chunk_groups = groups if header.network else (tuple(range(channels)),)
+    sealed = version == 2 and rows * columns * len(chunk_groups) == 1
+    if version == 2 and not sealed:
+        assert zlib.crc32(data[: reader.place]) == reader.number(4)
     image: Samples = [[[0] * channels for _ in range(width)] for _ in range(height)]
     for i in range(rows):
         for j in range(columns):
             top, left = i * height // rows, j * width // columns
             tall, wide = (i + 1) * height // rows - top, (j + 1) * width // columns - left
             for group in chunk_groups:
-                start = reader.place
-                method, content = reader.number(1), reader.block()
-                assert zlib.crc32(data[start : reader.place]) == reader.number(4)
+                place = reader.place
+                method = reader.number(1)
+                if sealed:
+                    content = reader.take(len(data) - 4 - reader.place)
+                else:
+                    content = reader.block()
+                    assert zlib.crc32(data[place : reader.place]) == reader.number(4)
                 if method == 1:
-                    assert network is not None
-                    assert ranks_of is not None
-                    ranks = ranks_of(tall, wide)
-                    planes = decode_stream(content, network, ranks, tall, wide, len(group))[0]
+                    assert header.network is not None
+                    ranks = header.ranks_of(tall, wide)
+                    stream = trim(content) if version == 1 else content
+                    planes = decode_stream(stream, header.network, ranks, tall, wide, len(group))[0]
                 else:
                     planes = CLASSICAL[method](content, tall, wide, len(group), bits)
                 for channel, plane in zip(group, planes, strict=True):
                     for place, value in enumerate(plane):
                         image[top + place // wide][left + place % wide][channel] = value
-    assert zlib.crc32(pack_samples(image, bits)) == reader.number(4)
+    covered = pack_samples(image, bits) + (data[:-4] if sealed else b"")
+    assert zlib.crc32(covered) == reader.number(4)
     assert reader.at_end()
     return image
 
 
+def read_models(
+    index: Reader, version: int, models: Sequence[Network]
+) -> tuple[list[Network], list[bytes | None]]:
+    """Read the list of models of an archive, and the bytes of their tunings."""
+    known: list[Network] = []
+    tunings: list[bytes | None] = []
+    for _ in range(index.varint()):
+        if version == 1:
+            known.append(read_named_model(index, models))
+            tunings.append(None)
+            continue
+        model, tuning = read_model(index, models), None
+        tuned = index.number(1)
+        assert tuned in (0, 1)
+        if tuned:
+            assert index.number(1) == 0
+            tuning = index.block()
+            model = tune(model, tuning)
+            assert model.fingerprint[:4] == index.take(4)
+        known.append(model)
+        tunings.append(tuning)
+    return known, tunings
+
+
 def decode_archive(data: bytes, models: Sequence[Network] = ()) -> list[Samples]:
     """Decode all images of an archive."""
-    assert data[:6] == b"\x89LMZ\x01\x02"
+    version = data[4]
+    assert version in (1, 2)
+    assert data[:6] == bytes([*b"\x89LMZ", version, 2])
     assert data[-4:] == b"LMZ\x1a"
     offset, checksum = struct.unpack("<QI", data[-16:-4])
     assert zlib.crc32(data[offset:-16]) == checksum
     index = Reader(zlib.decompress(data[offset:-16]))
-    known = [read_model_reference(index, models) for _ in range(index.varint())]
+    known, tunings = read_models(index, version, models)
     place, images = 6, {}
     for _ in range(index.varint()):
         kind, size, crc = index.number(1), index.varint(), index.number(4)
@@ -256,7 +352,7 @@ def decode_archive(data: bytes, models: Sequence[Network] = ()) -> list[Samples]
         place += size
         if kind == 1:
             (number,) = numbers
-            images[number] = decode_image(chunk, models)
+            images[number] = decode_image(chunk, models, tunings)
             continue
         assert kind == 0
         channels, bits, groups = MODES[index.number(1)]
@@ -266,9 +362,13 @@ def decode_archive(data: bytes, models: Sequence[Network] = ()) -> list[Samples]
         content = Reader(chunk)
         found: list[Planes] = [[[] for _ in range(channels)] for _ in numbers]
         for group in groups:
-            decoded = decode_stream(
-                content.block(), network, ranks, height, width, len(group), len(numbers)
-            )
+            if version == 1:
+                stream = trim(content.block())
+            elif group is groups[-1]:
+                stream = content.take(size - content.place)
+            else:
+                stream = content.block()
+            decoded = decode_stream(stream, network, ranks, height, width, len(group), len(numbers))
             for planes, part in zip(found, decoded, strict=True):
                 for channel, plane in zip(group, part, strict=True):
                     planes[channel] = plane

@@ -179,6 +179,11 @@ class Network:
     inverse_scale: list[int]
     weight: list[int]
     fingerprint: bytes = field(repr=False)
+    tensors: dict[str, Any] = field(
+        repr=False, compare=False, default_factory=dict
+    )  # as in the file, with
+    shapes: dict[str, list[int]] = field(repr=False, compare=False, default_factory=dict)
+    config: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     def offsets(self) -> set[Vector]:
         """Collect every offset at which the network looks."""
@@ -215,7 +220,13 @@ def read_model(data: bytes) -> Network:
     """Read a model file and prove its bounds."""
     tensors, metadata, shapes = read_tensors(data)
     assert metadata["kind"] == "lmzip integer network 1"
-    config = json.loads(metadata["network"])
+    return build_network(tensors, shapes, json.loads(metadata["network"]))
+
+
+def build_network(
+    tensors: dict[str, Any], shapes: dict[str, list[int]], config: dict[str, Any]
+) -> Network:
+    """Put a network together and prove its bounds."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(f"{name}[{','.join(map(str, shapes[name]))}]".encode("ascii"))
@@ -251,6 +262,9 @@ def read_model(data: bytes) -> Network:
         inverse_scale=tensors["tables.inverse_scale"],
         weight=tensors["tables.weight"],
         fingerprint=digest.digest(),
+        tensors=tensors,
+        shapes=shapes,
+        config=config,
     )
     prove_bounds(network)
     return network
@@ -468,15 +482,16 @@ class Encoder:
         while state:
             words.append(state & 0xFFFFFFFF)
             state >>= 32
-        return struct.pack(f"<{len(words)}I", *words)
+        return struct.pack(f"<{len(words)}I", *words).rstrip(b"\0")
 
 
 class Decoder:
     """Takes symbols from a stream."""
 
     def __init__(self, stream: bytes) -> None:
+        assert not stream.endswith(b"\0"), "the last byte is 0"
+        stream += bytes(-len(stream) % 4)
         self.words = list(struct.unpack(f"<{len(stream) // 4}I", stream))
-        assert not self.words or self.words[-1], "the last word is 0"
         self.state = 0
         self.refill()
 
@@ -486,7 +501,7 @@ class Decoder:
 
     def code(self, bounds: Sequence[int], _symbol: int) -> int:
         quotient = self.state & 0xFFFFFF
-        symbol = max(i for i in range(16) if bounds[i] <= quotient)
+        symbol = max(i for i in range(len(bounds) - 1) if bounds[i] <= quotient)
         frequency = bounds[symbol + 1] - bounds[symbol]
         self.state = frequency * (self.state >> 24) + quotient - bounds[symbol]
         self.refill()
