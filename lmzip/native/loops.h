@@ -12,7 +12,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-enum { GROUP = 4 }; /* columns that share each weight that is loaded */
+enum {
+    GROUP = 4, /* columns that share each weight that is loaded */
+    CHUNK = 24 /* columns whose inputs fit the first cache */
+};
 
 /* Evaluate one block of outputs for `count` columns from `first` on. `count` is a constant wherever
  * this is called, so that the sums stay in registers. */
@@ -61,17 +64,25 @@ TARGET INLINE void multiply_group(const Layer *layer, const Inputs *in, const Ta
     }
 }
 
+TARGET static void multiply_block(const Layer *layer, const Inputs *in, const Target *target,
+                                  int block, int first, int end) {
+    for (; first + GROUP <= end; first += GROUP)
+        multiply_group(layer, in, target, block, first, GROUP);
+    if (first + 2 <= end) {
+        multiply_group(layer, in, target, block, first, 2);
+        first += 2;
+    }
+    if (first < end)
+        multiply_group(layer, in, target, block, first, 1);
+}
+
+/* The rows that a chunk of columns reads stay in the first cache while all outputs go over them;
+ * the weights come from the second, each of them once a chunk. */
 TARGET static void multiply(const Layer *layer, const Inputs *in, const Target *target, int n) {
-    for (int block = 0; block < layer->blocks; block++) { /* a block's weights stay in the cache */
-        int i = 0;
-        for (; i + GROUP <= n; i += GROUP)
-            multiply_group(layer, in, target, block, i, GROUP);
-        if (i + 2 <= n) {
-            multiply_group(layer, in, target, block, i, 2);
-            i += 2;
-        }
-        if (i < n)
-            multiply_group(layer, in, target, block, i, 1);
+    for (int first = 0; first < n; first += CHUNK) {
+        int end = first + CHUNK < n ? first + CHUNK : n;
+        for (int block = 0; block < layer->blocks; block++)
+            multiply_block(layer, in, target, block, first, end);
     }
 }
 
