@@ -61,7 +61,12 @@ _NAME_WIDTH = 18
 )  # fmt: skip
 @click.option(
     "--effort", type=click.Choice(EFFORTS), default=Options.effort,
-    help="fast tries one model; best tries more, and classical coders at their strongest.",
+    help="fast tries one model; best tries more, and classical coders at their strongest; max "
+    "lets the network learn from the images first (needs torch).",
+)  # fmt: skip
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=Options.minutes,
+    show_default=True, help="How long the network may learn, with --effort max.",
 )  # fmt: skip
 @click.option(
     "--verify/--no-verify", default=True,
@@ -85,6 +90,7 @@ def compress_command(
     model: str,
     order: str,
     effort: str,
+    minutes: float,
     verify: bool,
     strip: bool,
     skip_existing: bool,
@@ -106,7 +112,7 @@ def compress_command(
     if not keep and not verify:
         raise click.UsageError("--rm deletes only what was verified: leave out --no-verify")
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
-    options = Options(model, order, effort, threads)
+    options = Options(model, order, effort, threads, minutes=minutes)
     _check_choice(options)
     skipped = _SkippedJpegs()
     sources = find_sources(inputs, recursive, skipped.is_wanted, report)

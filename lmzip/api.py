@@ -34,7 +34,8 @@ def compress(
     pixels: bool, uint8 or uint16, with axes as `layout` says: "HWC", "CHW" or "HW"; 1 to 4 channels
     (grey, grey and alpha, RGB, RGBA). model: the name of a released model, the path of a model
     file, or "auto". order: a name ("raster", "s-curve:mirror"), a permutation of the pixels, or
-    "best". effort: "fast", "default" or "best". threads: how many cores to use; 0 means all.
+    "best". effort: "fast", "default", "best" or "max", which lets the network learn from the image
+    and takes minutes (needs the extra `train`). threads: how many cores to use; 0 means all.
     progress: called with the pixels done and the total. Raises InputError.
     """
     options = Options(str(model), order, effort, threads)

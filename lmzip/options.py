@@ -16,7 +16,9 @@ ImageOrder = str | Order | tuple[int, ...] | npt.NDArray[np.integer[Any]]
 AUTO = "auto"
 BEST = "best"
 FAST = "fast"
-EFFORTS = (FAST, "default", BEST)
+DEFAULT = "default"
+MAX = "max"
+EFFORTS = (FAST, DEFAULT, BEST, MAX)
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,10 @@ class Options:
 
     model:   the name of a released model, the path of a model file, or "auto"
     order:   a name, a name and variant ("raster:mirror"), a permutation of the pixels, or "best"
-    effort:  "fast", "default" or "best": how many models and classical encoders are tried
+    effort:  "fast", "default" or "best": how many models and classical encoders are tried; "max"
+             does what "best" does, and lets the network learn from the pictures (needs torch)
     threads: how many cores to use; 0 means all
+    minutes: how long the network may learn, with effort "max"
 
     If neither model nor order is given, pictures are stored by a classical method where that is
     smaller. Naming either one forces the network for every mode that it covers.
@@ -34,13 +38,16 @@ class Options:
 
     model: str = AUTO
     order: ImageOrder = "raster"
-    effort: str = "default"
+    effort: str = DEFAULT
     threads: int = 0
     backend: str = "auto"
+    minutes: float = 2.0
 
     def __post_init__(self) -> None:
         if self.effort not in EFFORTS:
             raise InputError(f"unknown effort {self.effort!r}: choose from {', '.join(EFFORTS)}")
+        if not 0 < self.minutes < float("inf"):
+            raise InputError(f"the network cannot learn for {self.minutes} minutes")
         if not isinstance(self.order, str | Order):
             object.__setattr__(self, "order", parse_order(self.order))
 

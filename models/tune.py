@@ -9,10 +9,12 @@ log2(2 e m) bits a number, so each unit of magnitude adds 1 / (m ln 2) bits.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +27,9 @@ from lmzip.order.orders import Order
 CROP = 64  # the side of the squares that are learnt from
 CROPS = 4  # of them in a step
 WARMUP = 20  # steps
+PASSES = 8  # how often each pixel is looked at, if there is time
+FEWEST = 2 * WARMUP  # steps: less is too little to learn anything that pays
+TIMED = 2  # steps that are made to see how long one takes
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,8 @@ class Tuner:
         self._optimiser = torch.optim.Adam(groups, betas=plan.betas)
         self._generator = torch.Generator().manual_seed(seed)
         self._masks: dict[tuple[int, int], MaskSet] = {}
-        self._weights = torch.tensor([float(i.shape[1] * i.shape[2]) for i in images])
+        self._sides = torch.tensor([list(image.shape[1:]) for image in images])
+        self._weights = self._sides.prod(1).to(torch.float32)
         self.pixels = int(self._weights.sum())
 
     def run(self, steps: int, report: Callable[[int, float], None] | None = None) -> None:
@@ -166,17 +172,47 @@ class Tuner:
         return cost
 
     def _draw(self) -> Tensor:
-        """Cut squares out of images, each pixel as likely as any other."""
-        chosen = torch.multinomial(self._weights, CROPS, True, generator=self._generator)
-        picked = [self._images[int(number)] for number in chosen]
-        height = min(CROP, *(image.shape[1] for image in picked))
-        width = min(CROP, *(image.shape[2] for image in picked))
+        """Cut pieces of one size out of images, as many pixels of small images as of large ones."""
+        first = int(torch.multinomial(self._weights, 1, generator=self._generator))
+        height, width = (min(CROP, side) for side in self._images[first].shape[1:])
+        fits = ((self._sides >= torch.tensor([height, width])).all(1)).to(torch.float32)
+        count = CROPS * CROP * CROP // (height * width)
+        chosen = torch.multinomial(self._weights * fits, count, True, generator=self._generator)
         crops = []
-        for image in picked:
+        for image in (self._images[int(number)] for number in chosen):
             top = int(torch.randint(image.shape[1] - height + 1, (), generator=self._generator))
             left = int(torch.randint(image.shape[2] - width + 1, (), generator=self._generator))
             crops.append(image[:, top : top + height, left : left + width])
         return torch.stack(crops)
+
+
+def learn_tuning(
+    network: IntegerNetwork,
+    order: Order,
+    images: Sequence[npt.NDArray[np.uint8]],
+    seconds: float,
+    progress: Callable[[int, int], None] | None = None,
+    plan: Plan | None = None,
+) -> Tuning | None:
+    """Learn from images (H, W, C) for so long at most; None if they are too few to be worth it."""
+    levels = [torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1) for image in images]
+    # Colour and grey do not mix in a step: whichever there is more of is learnt from.
+    alike = [[image for image in levels if len(image) == channels] for channels in (1, 3)]
+    levels = max(alike, key=lambda some: sum(image.numel() for image in some))
+    plan = plan or Plan()
+    steps = PASSES * sum(image[0].numel() for image in levels) // (CROPS * CROP * CROP)
+    if steps < FEWEST:
+        return None
+    trial = Tuner(network, order, levels, plan)
+    trial.run(1)  # which takes longer than others
+    began = time.perf_counter()
+    trial.run(TIMED)
+    steps = min(steps, int(seconds / ((time.perf_counter() - began) / TIMED)))
+    if steps < FEWEST:
+        return None
+    tuner = Tuner(network, order, levels, plan)
+    tuner.run(steps, lambda step, _: progress(step, steps) if progress else None)
+    return tuner.tuning()
 
 
 class _Likelihood(nn.Module):

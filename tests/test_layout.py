@@ -130,7 +130,10 @@ def test_the_scan_sees_imports_of_every_kind(
 
 
 def test_the_codec_depends_on_neither_models_nor_cli() -> None:
-    assert offences("lmzip", "lmzip.models", "lmzip.cli") == []
+    """But for effort "max", which learns."""
+    allowed = ["lmzip/container/learning.py imports lmzip.models.tune"]
+    assert offences("lmzip", "lmzip.models", "lmzip.cli") == allowed
+    assert offences("lmzip", "lmzip.models", "lmzip.cli", at_import_only=True) == []
 
 
 def test_models_do_not_depend_on_the_cli() -> None:

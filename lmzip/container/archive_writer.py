@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,12 +23,13 @@ from lmzip.container.archive_file import (
     start_archive,
 )
 from lmzip.container.checksums import checksum_of_samples
-from lmzip.container.image_writer import compress_picture
+from lmzip.container.image_writer import choose_model_and_order, compress_picture
+from lmzip.container.learning import learn_model
 from lmzip.container.tiles import cut_range
 from lmzip.container.tuned_models import refer_to
 from lmzip.cost import to_bits
 from lmzip.network.registry import Choice, Model
-from lmzip.options import BEST, Options
+from lmzip.options import BEST, DEFAULT, MAX, Options
 from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import JOB_PIXELS, run_jobs
 from lmzip.picture import Mode, Picture, Samples
@@ -35,6 +37,7 @@ from lmzip.progress import Progress
 from lmzip.selection import choose_by_sample, list_choices
 
 BATCH_PIXELS = 1 << 15  # of a stream, roughly
+SAMPLED = 16  # pictures that decide which network is to learn
 FILE_OVERHEAD = 30  # bytes of an image file besides its samples
 
 Shape = tuple[Mode, int, int]
@@ -53,6 +56,8 @@ def pack_archive(
     """
     options = options or Options()
     named = list(pictures)
+    if options.effort == MAX:
+        return _pack_and_learn(named, replace(options, effort=BEST), progress)
     by_shape: dict[Shape, list[int]] = defaultdict(list)
     alone: list[int] = []
     for number, (_, picture) in enumerate(named):
@@ -90,6 +95,29 @@ def pack_archive(
     models = tuple(refer_to(model) for model in tuned)
     index = Index(tuple(chunks), names if all_named else None, metadata, models)
     return finish_archive(writer, index)
+
+
+def _pack_and_learn(
+    named: Sequence[tuple[str | None, Picture]], options: Options, progress: Progress | None
+) -> bytes:
+    """Return the smaller of two archives: by networks as they are, and by one that learns before.
+
+    The network that suits the pictures of most pixels learns from all of them.
+    """
+    plain = pack_archive(named, options)
+    votes: dict[Choice, int] = defaultdict(int)
+    pictures = [picture for _, picture in named]
+    for picture in pictures[:: max(1, len(pictures) // SAMPLED)]:
+        if choice := choose_model_and_order(picture, options):
+            votes[choice] += picture.height * picture.width
+    if not votes:
+        return plain
+    choice = max(votes, key=lambda choice: votes[choice])
+    model = learn_model(choice, pictures, options, progress)
+    if model is None:
+        return plain
+    again = replace(options, effort=DEFAULT)  # classical coders had their chance
+    return min(plain, pack_archive(named, again, tuned=[model]), key=len)
 
 
 class _Steps:

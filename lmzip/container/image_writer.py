@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,12 +18,13 @@ from lmzip.classical import NETWORK, encode_classical
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import Chunk, write_image
 from lmzip.container.image_header import Coding, ImageHeader
+from lmzip.container.learning import learn_model
 from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
 from lmzip.container.tuned_models import refer_to
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.errors import InputError
 from lmzip.network.registry import Choice, Model
-from lmzip.options import BEST, Options
+from lmzip.options import BEST, DEFAULT, MAX, Options
 from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
 from lmzip.picture import PLANE_MODES, Picture, Samples
@@ -52,6 +54,8 @@ def compress_picture(
     that is to hold the file if they are `shared`, otherwise in the file itself.
     """
     options = options or Options()
+    if options.effort == MAX:
+        return _compress_and_learn(picture, replace(options, effort=BEST), progress)
     samples, mode = picture.samples, picture.mode
     choices = list_choices(options, mode, tuned) if mode.groups else []
     quick = None
@@ -74,6 +78,17 @@ def compress_picture(
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return min(by_network, _write_classical(picture, best), key=len)
     return by_network
+
+
+def _compress_and_learn(picture: Picture, options: Options, progress: Progress | None) -> bytes:
+    """Return the smaller of two files: by networks as they are, and by one that learns before."""
+    plain = compress_picture(picture, options)
+    choice = choose_model_and_order(picture, options)
+    model = choice and learn_model(choice, [picture], options, progress)
+    if choice is None or model is None:
+        return plain
+    again = replace(options, effort=DEFAULT)  # classical coders had their chance
+    return min(plain, compress_picture(picture, again, tuned=[model]), key=len)
 
 
 def choose_model_and_order(picture: Picture, options: Options | None = None) -> Choice | None:

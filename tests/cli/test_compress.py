@@ -321,7 +321,7 @@ def test_never_binary_to_a_terminal(cli, monkeypatch):
         (["--json", "-c", "a.png"], "--json and a file cannot both go to stdout"),
         (["--archive", "a.png"], "--archive needs -o FILE"),
         (["--effort", "huge", "a.png"],
-         "Invalid value for '--effort': 'huge' is not one of 'fast', 'default', 'best'."),
+         "Invalid value for '--effort': 'huge' is not one of 'fast', 'default', 'best', 'max'."),
         (["--nonsense", "a.png"], "No such option '--nonsense'."),
         ([], "Missing argument 'INPUT...'."),
     ],

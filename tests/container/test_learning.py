@@ -1,0 +1,78 @@
+"""Effort "max": the network learns from what it is to code, and nothing gets larger by it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.networks import compact_network, smooth_images, write_model
+
+import lmzip
+from lmzip.models import tune
+
+
+@pytest.fixture(autouse=True)
+def quick_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a small network in the place of the released ones, and let it learn fast."""
+    write_model(compact_network(name="small"), tmp_path)
+    monkeypatch.setattr("lmzip.network.registry.WEIGHTS", tmp_path)
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 130)
+    plan = tune.Plan(rate=2e-2)
+    monkeypatch.setattr("lmzip.models.tune.Plan", lambda: plan)
+
+
+def unusual_image(seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a picture that the network has not seen the like of: blue comes first, inverted."""
+    return np.ascontiguousarray(255 - smooth_images(1, 96, 80, noise=1.0, seed=seed)[0][..., ::-1])
+
+
+def test_a_picture_that_is_learnt_from_is_smaller() -> None:
+    image = unusual_image()
+    told: list[tuple[int, int]] = []
+    plain = lmzip.compress(image, model="small")
+    options = lmzip.Options(model="small", effort="max", minutes=20)
+    picture = lmzip.Picture(image, lmzip.MODES["RGB"])
+    data = lmzip.compress_picture(picture, options, lambda *step: told.append(step))
+    assert len(data) < 0.98 * len(plain)
+    assert np.array_equal(lmzip.decompress(data), image)
+    assert 0 < (lmzip.read_info(data).tuning or 0) < len(data)
+    assert told[-1][0] == told[-1][1]
+
+
+def test_pictures_of_an_archive_learn_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 45)
+    images = [unusual_image(seed) for seed in range(3)]
+    plain = lmzip.compress_batch(images, model="small")
+    pictures = [(None, lmzip.Picture(image, lmzip.MODES["RGB"])) for image in images]
+    options = lmzip.Options(model="small", effort="max", minutes=20)
+    data = lmzip.pack_archive(pictures, options)
+    assert len(data) < 0.98 * len(plain)
+    assert lmzip.read_info(data).tuning
+    with lmzip.open_archive(data) as archive:
+        assert all(np.array_equal(a, b) for a, b in zip(archive, images, strict=True))
+
+
+def test_what_is_too_small_to_learn_from_is_left_alone() -> None:
+    image = unusual_image()[:12, :12]
+    data = lmzip.compress(image, effort="max")
+    assert data == lmzip.compress(image, effort="best")
+    assert lmzip.read_info(lmzip.compress_batch([], effort="max")).count == 0
+
+
+def test_without_time_nothing_is_learnt() -> None:
+    options = lmzip.Options(model="small", effort="max", minutes=1e-6)
+    picture = lmzip.Picture(unusual_image(), lmzip.MODES["RGB"])
+    assert lmzip.read_info(lmzip.compress_picture(picture, options)).tuning is None
+    for minutes in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(lmzip.InputError, match="minutes"):
+            lmzip.Options(minutes=minutes)
+
+
+def test_without_torch_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "lmzip.models.tune")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(lmzip.InputError, match=r"lmzip\[train\]"):
+        lmzip.compress(unusual_image(), effort="max")
