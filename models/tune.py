@@ -203,16 +203,33 @@ def learn_tuning(
     steps = PASSES * sum(image[0].numel() for image in levels) // (CROPS * CROP * CROP)
     if steps < FEWEST:
         return None
-    trial = Tuner(network, order, levels, plan)
-    trial.run(1)  # which takes longer than others
-    began = time.perf_counter()
-    trial.run(TIMED)
-    steps = min(steps, int(seconds / ((time.perf_counter() - began) / TIMED)))
-    if steps < FEWEST:
-        return None
-    tuner = Tuner(network, order, levels, plan)
-    tuner.run(steps, lambda step, _: progress(step, steps) if progress else None)
-    return tuner.tuning()
+    before = torch.get_num_threads()
+    try:
+        steps = min(steps, int(seconds / _choose_threads(Tuner(network, order, levels, plan))))
+        if steps < FEWEST:
+            return None
+        tuner = Tuner(network, order, levels, plan)
+        tuner.run(steps, lambda step, _: progress(step, steps) if progress else None)
+        return tuner.tuning()
+    finally:
+        torch.set_num_threads(before)
+
+
+def _choose_threads(trial: Tuner) -> float:
+    """Let torch use one thread or all, whichever is faster; return the seconds of a step.
+
+    Where other programs keep the cores busy, threads that wait for each other take ten times as
+    long as one.
+    """
+    took = {}
+    for threads in sorted({1, torch.get_num_threads()}):
+        torch.set_num_threads(threads)
+        trial.run(1)  # which takes longer than others
+        began = time.perf_counter()
+        trial.run(TIMED)
+        took[threads] = (time.perf_counter() - began) / TIMED
+    torch.set_num_threads(min(took, key=lambda threads: took[threads]))
+    return min(took.values())
 
 
 class _Likelihood(nn.Module):
