@@ -34,7 +34,9 @@ def count_threads(threads: int) -> int:
     """Return how many workers `threads` asks for: 0 means one for each available core."""
     if threads < 0:
         raise InputError(f"threads must be 0 or more, got {threads}")
-    return threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+    if hasattr(os, "sched_getaffinity"):  # where a process may be kept from some of the cores
+        return threads or len(os.sched_getaffinity(0))
+    return threads or os.cpu_count() or 1
 
 
 def run_jobs(jobs: Sequence[Job], threads: int, progress: Progress | None = None) -> list[Any]:

@@ -18,6 +18,7 @@ from lmzip.order.orders import Order
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.encode_job import EncodeJob
 from lmzip.parallel.workers import Job, count_threads, run_jobs
+from lmzip.stream.sequence import Check
 
 RASTER = Order("raster")
 
@@ -68,18 +69,57 @@ def test_errors_keep_their_class_and_text(model: Model) -> None:
         run_jobs([unknown, *good], 2)
 
 
-def test_a_failure_ends_the_other_jobs(model: Model) -> None:
+class PatientJob:
+    """A job of very many steps, which ends only when it is told to."""
+
+    pixels = 1
+    steps = 0
+    was_ended = False
+
+    def run(self, check: Check | None = None) -> None:
+        assert check is not None
+        for _ in range(30_000):
+            self.steps += 1
+            try:
+                check()
+            except lmzip.LmzipError:
+                self.was_ended = True
+                raise
+            time.sleep(0.001)
+
+
+class FailingJob:
+    """A job that fails once another one is under way."""
+
+    pixels = 2  # the largest come first
+
+    def __init__(self, other: PatientJob) -> None:
+        self._other = other
+
+    def run(self, check: Check | None = None) -> None:
+        while not self._other.steps:
+            time.sleep(0.001)
+        raise lmzip.DamagedError("broken")
+
+
+def test_a_failure_ends_the_other_jobs() -> None:
     """They end after a step, not when all of their work is done."""
-    images = smooth_images(4, 160, 160)
-    long = EncodeJob(model, "numpy", RASTER, images, (4,))
-    began = time.perf_counter()
-    long.run()
-    alone = time.perf_counter() - began
-    damaged = replace(decode_jobs(encode_jobs(model)[:1], model)[0], streams=(b"\1\2\0",))
-    began = time.perf_counter()
-    with pytest.raises(lmzip.DamagedError):
-        run_jobs([damaged, *[long] * 5], 2)
-    assert time.perf_counter() - began < 3 * alone
+    patient = PatientJob()
+    with pytest.raises(lmzip.DamagedError, match="broken"):
+        run_jobs([FailingJob(patient), patient], 2)
+    assert patient.was_ended
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_jobs_ask_between_their_steps_whether_to_end(model: Model, backend: str) -> None:
+    def refuse() -> None:
+        raise lmzip.LmzipError("enough")
+
+    encode = replace(encode_jobs(model)[0], backend=backend)
+    decode = replace(decode_jobs([encode], model)[0], backend=backend)
+    for job in (encode, decode):
+        with pytest.raises(lmzip.LmzipError, match="enough"):
+            job.run(refuse)
 
 
 def test_threads_are_counted() -> None:
