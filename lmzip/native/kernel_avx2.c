@@ -18,6 +18,9 @@ typedef struct {
 } lanes;
 
 typedef lanes weights;
+typedef __m256i pair; /* 8 times */
+
+enum { GROUP = 4, TOGETHER = 1 };
 
 LANE_OP lanes lanes_of(__m256i a, __m256i b) {
     lanes x = {a, b};
@@ -84,10 +87,13 @@ LANE_OP weights lanes_weights(const int16_t *from) {
                     _mm256_loadu_si256((const __m256i *)(from + LANES)));
 }
 
-LANE_OP lanes lanes_dot(lanes sum, const int16_t *pair, weights w) {
+LANE_OP pair lanes_pair(const int16_t *from) {
     int32_t both;
-    memcpy(&both, pair, sizeof both);
-    __m256i x = _mm256_set1_epi32(both);
+    memcpy(&both, from, sizeof both);
+    return _mm256_set1_epi32(both);
+}
+
+LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
     return lanes_of(_mm256_add_epi32(sum.a, _mm256_madd_epi16(x, w.a)),
                     _mm256_add_epi32(sum.b, _mm256_madd_epi16(x, w.b)));
 }

@@ -20,6 +20,9 @@
 
 typedef __m512i lanes;
 typedef __m512i weights;
+typedef __m512i pair; /* 16 times */
+
+enum { GROUP = 4, TOGETHER = 4 };
 
 LANE_OP lanes lanes_load(const int32_t *from) { return _mm512_loadu_si512(from); }
 
@@ -54,11 +57,13 @@ LANE_OP lanes lanes_look_up(const int32_t *table, lanes index) {
 
 LANE_OP weights lanes_weights(const int16_t *from) { return _mm512_loadu_si512(from); }
 
-LANE_OP lanes lanes_dot(lanes sum, const int16_t *pair, weights w) {
+LANE_OP pair lanes_pair(const int16_t *from) {
     int32_t both;
-    memcpy(&both, pair, sizeof both);
-    return _mm512_dpwssd_epi32(sum, _mm512_set1_epi32(both), w);
+    memcpy(&both, from, sizeof both);
+    return _mm512_set1_epi32(both);
 }
+
+LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) { return _mm512_dpwssd_epi32(sum, x, w); }
 
 #include "loops.h"
 

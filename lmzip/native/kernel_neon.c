@@ -16,6 +16,12 @@
 typedef int32x4x4_t lanes;
 typedef int16x8x4_t weights; /* of the first input for 16 outputs, then of the second */
 
+typedef struct {
+    int16_t v[2];
+} pair;
+
+enum { GROUP = 4, TOGETHER = 1 };
+
 LANE_OP lanes lanes_load(const int32_t *from) {
     lanes x;
     EACH x.val[q] = vld1q_s32(from + 4 * q);
@@ -80,12 +86,17 @@ LANE_OP weights lanes_weights(const int16_t *from) {
     return w;
 }
 
-LANE_OP lanes lanes_dot(lanes sum, const int16_t *pair, weights w) {
+LANE_OP pair lanes_pair(const int16_t *from) {
+    pair x = {{from[0], from[1]}};
+    return x;
+}
+
+LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
     for (int i = 0; i < 2; i++) {
-        sum.val[0] = vmlal_n_s16(sum.val[0], vget_low_s16(w.val[2 * i]), pair[i]);
-        sum.val[1] = vmlal_high_n_s16(sum.val[1], w.val[2 * i], pair[i]);
-        sum.val[2] = vmlal_n_s16(sum.val[2], vget_low_s16(w.val[2 * i + 1]), pair[i]);
-        sum.val[3] = vmlal_high_n_s16(sum.val[3], w.val[2 * i + 1], pair[i]);
+        sum.val[0] = vmlal_n_s16(sum.val[0], vget_low_s16(w.val[2 * i]), x.v[i]);
+        sum.val[1] = vmlal_high_n_s16(sum.val[1], w.val[2 * i], x.v[i]);
+        sum.val[2] = vmlal_n_s16(sum.val[2], vget_low_s16(w.val[2 * i + 1]), x.v[i]);
+        sum.val[3] = vmlal_high_n_s16(sum.val[3], w.val[2 * i + 1], x.v[i]);
     }
     return sum;
 }

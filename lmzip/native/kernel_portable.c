@@ -26,6 +26,12 @@ typedef struct {
     const int16_t *at;
 } weights;
 
+typedef struct {
+    int16_t first, second;
+} pair;
+
+enum { GROUP = 2, TOGETHER = 1 };
+
 LANE_OP lanes lanes_load(const int32_t *from) {
     lanes x;
     memcpy(x.v, from, sizeof x.v);
@@ -90,9 +96,13 @@ LANE_OP weights lanes_weights(const int16_t *from) {
     return w;
 }
 
-LANE_OP lanes lanes_dot(lanes sum, const int16_t *pair, weights w) {
-    const int16_t first = pair[0], second = pair[1];
-    EACH sum.v[o] += (uint32_t)(w.at[o] * first + w.at[LANES + o] * second);
+LANE_OP pair lanes_pair(const int16_t *from) {
+    pair x = {from[0], from[1]};
+    return x;
+}
+
+LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
+    EACH sum.v[o] += (uint32_t)(w.at[o] * x.first + w.at[LANES + o] * x.second);
     return sum;
 }
 

@@ -1,8 +1,10 @@
 /* The loops of a kernel, made from its `lanes`: included once by each of the kernels' files.
  *
- * Before that, a file defines the types `lanes` (16 numbers of 32 bits) and `weights` (those of two
- * inputs for 16 outputs), TARGET (what the compiler needs to know of the processor) and, as inline
- * functions named lanes_*, the few operations below. Then it defines its `Kernel`.
+ * Before that, a file defines the types `lanes` (16 numbers of 32 bits), `weights` (those of two
+ * inputs for 16 outputs) and `pair` (two inputs), TARGET (what the compiler needs to know of the
+ * processor), how many columns (GROUP) and blocks (TOGETHER) to evaluate at once, so that their sums
+ * fill the registers, and, as inline functions named lanes_*, the few operations below. Then it
+ * defines its `Kernel`.
  */
 #include "kernel.h"
 
@@ -12,23 +14,22 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-enum {
-    GROUP = 4, /* columns that share each weight that is loaded */
-    CHUNK = 24 /* columns whose inputs fit the first cache */
-};
+enum { CHUNK = 24 }; /* columns whose inputs fit the first cache */
 
-/* Evaluate one block of outputs for `count` columns from `first` on. `count` is a constant wherever
- * this is called, so that the sums stay in registers. */
+/* Evaluate some blocks of outputs for `count` columns from `first` on. Both numbers are constants
+ * wherever this is called, so that the sums stay in registers: each weight that is loaded serves
+ * all columns, each pair of inputs all blocks. */
 TARGET INLINE void multiply_group(const Layer *layer, const Inputs *in, const Target *target,
-                                  int block, int first, const int count) {
+                                  int block, const int blocks, int first, const int count) {
     const size_t step = 2 * LANES, width = (size_t)layer->blocks * LANES;
-    const size_t each = (size_t)layer->pairs * step, lane = (size_t)block * LANES;
-    const int16_t *of_block = layer->weights + (size_t)block * layer->taps * each;
+    const size_t each = (size_t)layer->pairs * step, apart = layer->taps * each;
+    const size_t lane = (size_t)block * LANES;
     const uint32_t *at = in->at + (size_t)first * in->used;
-    lanes sums[GROUP];
+    lanes sums[TOGETHER][GROUP];
     for (int i = 0; i < count; i++) {
         size_t pattern = in->pattern ? (size_t)in->pattern[in->place[first + i]] : 0;
-        sums[i] = lanes_load(in->bases + pattern * width + lane);
+        for (int b = 0; b < blocks; b++)
+            sums[b][i] = lanes_load(in->bases + pattern * width + lane + b * LANES);
     }
     for (int u = 0; u < in->used; u++) {
         const int16_t *rows[GROUP];
@@ -40,49 +41,63 @@ TARGET INLINE void multiply_group(const Layer *layer, const Inputs *in, const Ta
         }
         if (hidden == count)
             continue;
-        const int16_t *w = of_block + in->taps[u] * each;
+        const int16_t *w = layer->weights + block * apart + in->taps[u] * each;
         for (int k = 0; k < layer->pairs; k++, w += step) {
-            weights both = lanes_weights(w);
-            for (int i = 0; i < count; i++)
-                sums[i] = lanes_dot(sums[i], rows[i] + 2 * k, both);
+            weights both[TOGETHER];
+            for (int b = 0; b < blocks; b++)
+                both[b] = lanes_weights(w + b * apart);
+            for (int i = 0; i < count; i++) {
+                pair x = lanes_pair(rows[i] + 2 * k);
+                for (int b = 0; b < blocks; b++)
+                    sums[b][i] = lanes_dot(sums[b][i], x, both[b]);
+            }
         }
     }
 
-    lanes shift = lanes_load(layer->shift + lane), half = lanes_load(layer->half + lane);
-    lanes odd = lanes_load(layer->odd + lane);
     lanes low = lanes_set(target->low), high = lanes_set(target->high);
-    for (int i = 0; i < count; i++) {
-        size_t place = (first + i) * target->stride + lane;
-        lanes result = lanes_round(sums[i], half, odd, shift);
-        if (target->kind == ADD_TO_WIDE)
-            result = lanes_add(result, lanes_load(target->wide + place));
-        result = lanes_clip(result, low, high);
-        if (target->kind == SET_NARROW)
-            lanes_narrow(target->narrow + place, result);
-        else
-            lanes_store(target->wide + place, result);
+    for (int b = 0; b < blocks; b++) {
+        const size_t of_block = lane + b * LANES;
+        lanes shift = lanes_load(layer->shift + of_block);
+        lanes half = lanes_load(layer->half + of_block), odd = lanes_load(layer->odd + of_block);
+        for (int i = 0; i < count; i++) {
+            size_t place = (first + i) * target->stride + of_block;
+            lanes result = lanes_round(sums[b][i], half, odd, shift);
+            if (target->kind == ADD_TO_WIDE)
+                result = lanes_add(result, lanes_load(target->wide + place));
+            result = lanes_clip(result, low, high);
+            if (target->kind == SET_NARROW)
+                lanes_narrow(target->narrow + place, result);
+            else
+                lanes_store(target->wide + place, result);
+        }
     }
 }
 
-TARGET static void multiply_block(const Layer *layer, const Inputs *in, const Target *target,
-                                  int block, int first, int end) {
+/* Evaluate some blocks, a constant number, for the columns first..end. */
+TARGET INLINE void multiply_blocks(const Layer *layer, const Inputs *in, const Target *target,
+                                   int block, const int blocks, int first, int end) {
     for (; first + GROUP <= end; first += GROUP)
-        multiply_group(layer, in, target, block, first, GROUP);
-    if (first + 2 <= end) {
-        multiply_group(layer, in, target, block, first, 2);
-        first += 2;
-    }
-    if (first < end)
-        multiply_group(layer, in, target, block, first, 1);
+        multiply_group(layer, in, target, block, blocks, first, GROUP);
+    for (; GROUP > 2 && first + 2 <= end; first += 2)
+        multiply_group(layer, in, target, block, blocks, first, 2);
+    for (; first < end; first++)
+        multiply_group(layer, in, target, block, blocks, first, 1);
 }
 
 /* The rows that a chunk of columns reads stay in the first cache while all outputs go over them;
  * the weights come from the second, each of them once a chunk. */
 TARGET static void multiply(const Layer *layer, const Inputs *in, const Target *target, int n) {
     for (int first = 0; first < n; first += CHUNK) {
-        int end = first + CHUNK < n ? first + CHUNK : n;
-        for (int block = 0; block < layer->blocks; block++)
-            multiply_block(layer, in, target, block, first, end);
+        int end = first + CHUNK < n ? first + CHUNK : n, block = 0;
+        for (; block + TOGETHER <= layer->blocks; block += TOGETHER)
+            multiply_blocks(layer, in, target, block, TOGETHER, first, end);
+        const int left = layer->blocks - block; /* fewer than TOGETHER */
+        if (TOGETHER > 3 && left == 3)
+            multiply_blocks(layer, in, target, block, 3, first, end);
+        else if (TOGETHER > 2 && left == 2)
+            multiply_blocks(layer, in, target, block, 2, first, end);
+        else if (TOGETHER > 1 && left == 1)
+            multiply_blocks(layer, in, target, block, 1, first, end);
     }
 }
 
