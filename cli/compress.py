@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import click
 from lmzip import (
     EFFORTS,
     Archive,
+    DamagedError,
     Info,
     InputError,
     Limits,
@@ -32,6 +33,7 @@ from lmzip.cli.files import (
     Source,
     Targets,
     find_sources,
+    is_folder,
 )
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, limit_options, output_options
@@ -43,6 +45,7 @@ from lmzip.formats import (
     time_block,
     with_format,
 )
+from lmzip.storage import to_path
 
 _SUFFIX = ".lmz"
 _NAME_WIDTH = 18
@@ -124,7 +127,7 @@ def compress_command(
         if output is None and not to_stdout:
             raise click.UsageError("--archive needs -o FILE")
         name = output or STANDARD
-        target = Source(Path(name), Path(name))
+        target = Source(to_path(name), Path(name))
         targets = Targets.plan([target], output, force, to_stdout, many=False)
         if targets.to_folder:
             raise click.UsageError(f"{name} is a folder; an archive is one file")
@@ -132,7 +135,7 @@ def compress_command(
         with report.file(name):
             job.pack(sources, targets)
         return report.finish()
-    many = any(Path(name).is_dir() for name in inputs)
+    many = any(is_folder(to_path(name)) for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
     targets.keep_apart(sources, _SUFFIX)
     _check_stdout(targets, report)
@@ -144,11 +147,11 @@ def compress_command(
 
 @dataclass(frozen=True)
 class _Read:
-    """What is to be compressed, and the size and state of its file."""
+    """What is to be compressed, and the size and version of its file."""
 
     picture: Picture
     size: int
-    status: os.stat_result | None
+    version: Hashable
 
 
 class _Compression:
@@ -229,7 +232,7 @@ class _Compression:
     def pack(self, sources: list[Source], targets: Targets) -> None:
         """Pack all files that can be read into one archive."""
         assert targets.output is not None or targets.to_stdout
-        target = Path(targets.output or STANDARD)
+        target = to_path(targets.output or STANDARD)
         name = str(target)
         pictures: list[tuple[str, Picture]] = []
         used: dict[str, tuple[Source, _Read]] = {}
@@ -270,15 +273,16 @@ class _Compression:
         if larger:
             self.report.warn(source.name, "not deleted: it is smaller than the output")
         else:
-            targets.remove_input(source, target, read.status)
+            targets.remove_input(source, target, read.version)
 
     def _verify_archive(self, data: bytes, pictures: list[Picture]) -> None:
         with Archive(
             data, model=self._own_model(), threads=self.options.threads, limits=self.limits
         ) as archive:
-            for numbers in archive.group(range(len(archive))):
-                for number, decoded in zip(numbers, archive.pictures(numbers), strict=True):
-                    _compare(decoded, pictures[number])
+            for number, decoded in archive.restore(range(len(archive))):
+                if isinstance(decoded, DamagedError):
+                    raise decoded
+                _compare(decoded, pictures[number])
 
     def print_total(self) -> dict[str, float | int | None]:
         """Print the totals of a batch; return them for `--json`."""
@@ -300,6 +304,7 @@ class _Compression:
 
     def _read(self, source: Source, remember_format: bool = False) -> _Read:
         """Return what to compress."""
+        version = None if self.keep else source.version()
         status, data = source.status(), source.read(self.limits)
         reading = read_image(data, self.limits)
         if not self.keep and not reading.complete:
@@ -316,7 +321,7 @@ class _Compression:
             picture = replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
         if remember_format:
             picture = with_format(picture, reading.format)
-        return _Read(picture, len(data), status)
+        return _Read(picture, len(data), version)
 
     def _own_model(self) -> str | None:
         return None if self.options.model == Options.model else self.options.model

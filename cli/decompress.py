@@ -22,7 +22,14 @@ from lmzip import (
     salvage_picture,
 )
 from lmzip.cli.console import DAMAGED, Report, fit_name, format_size
-from lmzip.cli.files import OutputError, Source, Targets, find_sources
+from lmzip.cli.files import (
+    OutputError,
+    Source,
+    Targets,
+    find_sources,
+    is_folder,
+    make_folder,
+)
 from lmzip.cli.options import common_options, limit_options, model_option, output_options
 from lmzip.cli.verify import verify_source
 from lmzip.formats import (
@@ -34,6 +41,7 @@ from lmzip.formats import (
     file_times,
     write_picture,
 )
+from lmzip.storage import name_errors, to_path
 
 
 def _parse_region(ctx: click.Context, param: click.Parameter, value: str | None) -> Region | None:
@@ -105,7 +113,7 @@ def decompress_command(
             with report.file(source.name):
                 verify_source(source, model, threads, report, limits)
         return report.finish()
-    many = any(Path(name).is_dir() for name in inputs)
+    many = any(is_folder(to_path(name)) for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
     if targets.to_stdout and as_json:
         raise click.UsageError("--json and a file cannot both go to stdout")
@@ -149,8 +157,8 @@ class _Decompression:
 
     def decompress(self, source: Source, region: Region | None, only: tuple[str, ...]) -> None:
         """Restore one image file, or the images of one archive."""
-        data = source.read(self.limits)
-        if is_archive(data):
+        data = source.content(self.limits)
+        if isinstance(data, str) or is_archive(data):
             if region is not None:
                 raise InputError("--region is for files of one image, not for archives")
             self._unpack(source, data, only)
@@ -201,9 +209,10 @@ class _Decompression:
     def remove(self, source: Source) -> None:
         """Delete an input, if all of it has been written to files."""
         if source.name in self.targets.written.values() and not source.is_stdin:
-            source.path.unlink()
+            with name_errors(source.path):
+                source.path.unlink()
 
-    def _unpack(self, source: Source, data: bytes, only: tuple[str, ...]) -> None:
+    def _unpack(self, source: Source, data: bytes | str, only: tuple[str, ...]) -> None:
         with Archive(data, model=self.model, threads=self.threads, limits=self.limits) as archive:
             names = archive.names or [f"{number:06d}" for number in range(len(archive))]
             chosen = _choose(names, only) if only else list(range(len(names)))
@@ -215,20 +224,13 @@ class _Decompression:
                     "-o FOLDER takes them all, --only NAME one of them",
                 )
             stems = Counter(map(_without_ending, names))
-            for numbers in archive.group(chosen):
+            began = time.monotonic()
+            for number, picture in archive.restore(chosen):
+                with self.report.file(f"{source.name}: {names[number]}"):
+                    if isinstance(picture, DamagedError):
+                        raise picture
+                    self._write_member(source, names[number], stems, picture, began)
                 began = time.monotonic()
-                labels = [f"{source.name}: {names[number]}" for number in numbers]
-                try:
-                    pictures = archive.pictures(numbers)
-                except DamagedError as error:
-                    for label in labels:
-                        with self.report.file(label):
-                            raise error
-                    continue
-                for number, label, picture in zip(numbers, labels, pictures, strict=True):
-                    with self.report.file(label):
-                        self._write_member(source, names[number], stems, picture, began)
-                    began = time.monotonic()
 
     def _write_member(
         self,
@@ -242,17 +244,17 @@ class _Decompression:
         inside, output = _safe_path(name), self.targets.output
         if self.targets.to_stdout or self.to_image:
             suffix = self._early_suffix() or self._fitting_suffix(source, picture)
-            self._write(source, Path(output or name), suffix, picture, began)
+            self._write(source, to_path(output or name), suffix, picture, began)
             return
         known = inside.suffix.lower() if inside.suffix.lower() in WRITABLE_SUFFIXES else None
         suffix = self.suffix or self._fitting_suffix(source, picture, known)
-        folder = source.path.with_suffix("") if output is None else Path(output)
-        target = Path(folder, inside)
+        folder = source.path.with_suffix("") if output is None else to_path(output)
+        target = folder / inside
         if suffix != known and stems[_without_ending(name)] > 1:
             target = target.with_name(target.name + suffix)  # a.gif beside a.png: a.gif.png
         else:
             target = target.with_suffix(suffix)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         self._write(source, target, suffix, picture, began)
 
     def _early_suffix(self) -> str | None:

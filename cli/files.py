@@ -1,7 +1,7 @@
 """Input and output files: which files a command reads, and where its outputs go.
 
-Outputs are written whole or not at all (`lmzip.whole_files`), and no output ever replaces the file
-it was made from.
+Outputs are written whole or not at all (`lmzip.storage`), and no output ever replaces the file it
+was made from. Names may be addresses such as s3://bucket/photo.png; stdin and stdout are "-".
 """
 
 from __future__ import annotations
@@ -10,16 +10,25 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
-from lmzip import InputError, Limits
+from lmzip import InputError, Limits, is_archive
 from lmzip.cli.console import Report
-from lmzip.whole_files import replace_file
+from lmzip.storage import (
+    find_files,
+    is_remote,
+    name_errors,
+    open_ranges,
+    same_file,
+    to_path,
+    version_of,
+    write_whole,
+)
 
 STANDARD = "-"  # stdin or stdout
 _PERMISSIONS = 0o777
@@ -53,6 +62,9 @@ class Source:
         """Return the content; raises LimitError if it is too long, InputError if it changes."""
         if self.is_stdin:
             return _read_stream(sys.stdin.buffer, limits)
+        if is_remote(self.path):
+            with open_ranges(self.name, limits) as ranges:
+                return bytes(ranges[:])
         with open(self.path, "rb") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
@@ -64,8 +76,19 @@ class Source:
             raise InputError("the file changed while it was read")
         return data
 
+    def content(self, limits: Limits) -> bytes | str:
+        """Return the content, or a remote archive's address: its parts are fetched when needed."""
+        if not self.is_stdin and is_remote(self.path) and is_archive(self.name):
+            return self.name
+        return self.read(limits)
+
     def status(self) -> os.stat_result | None:
-        return None if self.is_stdin else self.path.stat()
+        """Return what the system knows about a file of this machine."""
+        return None if self.is_stdin or is_remote(self.path) else self.path.stat()
+
+    def version(self) -> Hashable:
+        """Return something that changes when the input does; None for stdin."""
+        return None if self.is_stdin else version_of(self.path)
 
 
 def _read_stream(file: BinaryIO, limits: Limits) -> bytes:
@@ -86,15 +109,19 @@ def find_sources(
     inputs: Iterable[str], recursive: bool, wanted: Callable[[Path], bool], report: Report
 ) -> list[Source]:
     """Return the files that the inputs name; folders need `-r`."""
+
+    def complain(error: OSError) -> None:
+        report.fail(str(error.filename), error.strerror or str(error))
+
     sources: list[Source] = []
     for name in inputs:
-        path = Path(name)
-        if name == STANDARD or not path.is_dir():
+        path = to_path(name)
+        if name == STANDARD or not is_folder(path):
             sources.append(Source(path, Path(path.name)))
         elif recursive:
-            found = sorted(_walk(path, report))
+            found = [Path(file.relative) for file in find_files(path, complain)]
             chosen = [file for file in found if wanted(file)]
-            sources += [Source(file, file.relative_to(path)) for file in chosen]
+            sources += [Source(path / file, file) for file in chosen]
             if not chosen:
                 report.fail(name, "this folder has no files of the right kind")
         else:
@@ -102,15 +129,10 @@ def find_sources(
     return sources
 
 
-def _walk(folder: Path, report: Report) -> Iterator[Path]:
-    def complain(error: OSError) -> None:
-        report.fail(str(error.filename), error.strerror or str(error))
-
-    for root, _, names in os.walk(folder, onerror=complain):
-        for name in names:
-            path = Path(root, name)
-            if path.is_file():
-                yield path
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder of this name, or objects whose names begin with it."""
+    with name_errors(path):
+        return path.is_dir()
 
 
 @dataclass
@@ -142,14 +164,14 @@ class Targets:
             if sys.stdout.isatty():
                 raise click.UsageError("will not write binary data to a terminal: use -o FILE")
         several = many or len(sources) > 1
-        if several and output and output.endswith(".lmz") and not Path(output).is_dir():
+        if several and output and output.endswith(".lmz") and not is_folder(to_path(output)):
             raise click.UsageError(
                 f"{output} would be a folder: --archive packs several images into one file"
             )
         to_folder = output is not None and (
-            many or len(sources) > 1 or output.endswith(("/", os.sep)) or Path(output).is_dir()
+            many or len(sources) > 1 or output.endswith(("/", os.sep)) or is_folder(to_path(output))
         )
-        if to_folder and output and Path(output).exists() and not Path(output).is_dir():
+        if to_folder and output and to_path(output).exists() and not is_folder(to_path(output)):
             raise click.UsageError(f"{output} is a file; several outputs need a folder")
         return cls(None if to_stdout else output, force, to_stdout, to_folder)
 
@@ -161,10 +183,10 @@ class Targets:
     def of(self, source: Source, suffix: str) -> Path:
         """Return the path of a source's output."""
         if self.output is not None and not self.to_folder:
-            return Path(self.output)
+            return to_path(self.output)
         path = source.path
         if self.output is not None:
-            path = Path(self.output, "stdin" if source.is_stdin else source.relative)
+            path = to_path(self.output) / ("stdin" if source.is_stdin else source.relative)
         target = path.with_suffix(suffix)
         if path.suffix == ".lmz" and Path(path.stem).suffix.lower() == suffix:
             return path.with_suffix("")  # a.bmp.lmz: a.bmp
@@ -178,7 +200,7 @@ class Targets:
 
     def check_input(self, target: Path, source: Source) -> None:
         """Raise OutputError if the target is the source itself."""
-        if not source.is_stdin and target.exists() and target.samefile(source.path):
+        if not source.is_stdin and same_file(target, source.path):
             raise OutputError("the output would replace the input", "-o gives it another name")
 
     def check_target(self, target: Path) -> None:
@@ -188,11 +210,13 @@ class Targets:
                 f"{target} was just written from {self.written[target]}",
                 "-o gives it another name",
             )
-        if target.is_dir():
-            raise OutputError(f"{target} is a folder")
-        if not self.to_folder and not target.parent.is_dir():
+        with name_errors(target):
+            if target.is_dir():
+                raise OutputError(f"{target} is a folder")
+            exists = target.exists() if is_remote(target) else os.path.lexists(target)
+        if not self.to_folder and not is_remote(target) and not target.parent.is_dir():
             raise OutputError(f"{target.parent} is not a folder")
-        if not self.force and os.path.lexists(target) and not _is_device(target):
+        if not self.force and exists and not _is_device(target):
             raise OutputError(f"{target} already exists", "-f overwrites it")
 
     def write(
@@ -211,21 +235,22 @@ class Targets:
             target.write_bytes(data)
             return
         if self.to_folder:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
         status = source.status()
         permissions = None if status is None else stat.S_IMODE(status.st_mode) & _PERMISSIONS
         write_file(target, data, force=self.force, permissions=permissions, times=times)
         self.written[target] = source.name
 
-    def remove_input(self, source: Source, target: Path, read: os.stat_result | None) -> None:
+    def remove_input(self, source: Source, target: Path, read: Hashable) -> None:
         """Delete an input whose output is safely in place, in a file.
 
         Raises InputError if it is not the file any more that was read.
         """
         if target in self.written and not source.is_stdin:
-            if read is not None and _version(source.path.stat()) != _version(read):
+            if source.version() != read:
                 raise InputError("not deleted: it changed after it was read")
-            source.path.unlink()
+            with name_errors(source.path):
+                source.path.unlink()
 
 
 def write_file(
@@ -238,12 +263,17 @@ def write_file(
 ) -> None:
     """Write a file whole or not at all; raises OutputError if it exists, unless `force` is set."""
     try:
-        with replace_file(target, overwrite=force, permissions=permissions, times=times) as file:
-            file.write(data)
+        write_whole(target, data, overwrite=force, permissions=permissions, times=times)
     except FileExistsError:
         raise OutputError(f"{target} already exists", "-f overwrites it") from None
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; stores of objects have none, and need none."""
+    if not is_remote(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
 def _is_device(path: Path) -> bool:
     """Whether a path is something like /dev/null or a pipe, which must not be replaced."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return not is_remote(path) and path.exists() and not path.is_file() and not path.is_dir()

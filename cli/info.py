@@ -32,7 +32,7 @@ def info_command(
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     for source in find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report):
         with report.file(source.name):
-            data = source.read(limits)
+            data = source.content(limits)
             info = read_info(data, limits=limits)
             entry: dict[str, Any] = {**asdict(info), "metadata": dict(info.metadata)}
             lines = [_format(source.name, info)]

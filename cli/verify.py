@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 import numpy as np
 
-from lmzip import Archive, InputError, Limits, Picture, decompress_picture, read_info
+from lmzip import Archive, DamagedError, InputError, Limits, Picture, decompress_picture, read_info
 from lmzip.cli.console import Report, VerificationError, fit_name
 from lmzip.cli.files import Source, find_sources
 from lmzip.cli.images import read_image
 from lmzip.cli.options import common_options, limit_options, model_option
+from lmzip.storage import to_path
 
 
 @click.command("verify")
@@ -58,9 +59,9 @@ def verify_source(
 ) -> None:
     """Decode one file; raises DamagedError, or VerificationError if it is another image."""
     began = time.monotonic()
-    data = source.read(limits)
+    data = source.content(limits)
     info = read_info(data, limits=limits)
-    if info.is_archive:
+    if isinstance(data, str) or info.is_archive:
         _verify_archive(data, model, threads, limits, against)
     else:
         with report.progress(source.name) as progress:
@@ -68,7 +69,7 @@ def verify_source(
                 data, model=model, threads=threads, progress=progress, limits=limits
             )
         if against is not None:
-            _compare(picture, Path(against), limits)
+            _compare(picture, to_path(against), limits)
     same = f", the same as {against}" if against else ""
     seconds = time.monotonic() - began
     report.result(
@@ -81,26 +82,27 @@ def verify_source(
 
 
 def _verify_archive(
-    data: bytes, model: str | None, threads: int, limits: Limits, against: str | None
+    data: bytes | str, model: str | None, threads: int, limits: Limits, against: str | None
 ) -> None:
     """Decode all images; compare each with the file of its name in a folder, if one is given."""
     with Archive(data, model=model, threads=threads, limits=limits) as archive:
         names = archive.names
-        if against is not None and (names is None or not Path(against).is_dir()):
+        if against is not None and (names is None or not to_path(against).is_dir()):
             raise InputError("an archive with names is compared with a folder")
-        for numbers in archive.group(range(len(archive))):
-            for number, picture in zip(numbers, archive.pictures(numbers), strict=True):
-                if against is not None and names is not None:
-                    try:
-                        _compare(picture, Path(against, names[number]), limits)
-                    except VerificationError as error:
-                        raise VerificationError(f"{names[number]} {error}") from None
+        for number, picture in archive.restore(range(len(archive))):
+            if isinstance(picture, DamagedError):
+                raise picture
+            if against is not None and names is not None:
+                try:
+                    _compare(picture, to_path(against) / names[number], limits)
+                except VerificationError as error:
+                    raise VerificationError(f"{names[number]} {error}") from None
 
 
 def _compare(picture: Picture, against: Path, limits: Limits) -> None:
     """Raise VerificationError unless an image file has the very same samples."""
     try:
-        original = read_image(against.read_bytes(), limits).picture
+        original = read_image(Source(against, against).read(limits), limits).picture
     except InputError as error:
         raise InputError(f"{against}: {error}") from None
     if original.mode != picture.mode:

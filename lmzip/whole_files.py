@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-_NAME_BYTES = 200  # of the target's name: file systems limit names, in bytes
+TEMPORARY_SUFFIX = ".lmzip-tmp"
+_NAME_BYTES, _HOST = 190, 32  # of the target's name and of the host's: file systems limit names
 
 
 @contextlib.contextmanager
@@ -31,8 +33,7 @@ def replace_file(
     off and the name is taken, even if that happened only a moment ago.
     """
     target = Path(path)
-    start = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
-    temporary = target.with_name(f".{start}.{os.getpid()}.lmzip-tmp")
+    temporary = target.with_name(temporary_name(target.name))
     try:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()  # left by a killed process that had our number
@@ -54,6 +55,12 @@ def replace_file(
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
     _sync_folder(target.parent)
+
+
+def temporary_name(name: str) -> str:
+    """Return a name for the meantime that no other process has, on whatever machine."""
+    start = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
+    return f".{start}.{socket.gethostname()[:_HOST]}-{os.getpid()}{TEMPORARY_SUFFIX}"
 
 
 def _give_name(temporary: Path, target: Path, overwrite: bool) -> None:

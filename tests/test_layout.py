@@ -26,14 +26,14 @@ from support.import_graph import (
 
 import lmzip
 import lmzip.formats
-import lmzip.whole_files
+import lmzip.storage
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"lmzip": "lmzip", "models": "lmzip.models", "cli": "lmzip.cli"}  # folder: package
 LEVELS = {  # each part of the codec uses those of lower levels
     **dict.fromkeys(("errors", "progress", "cost", "whole_files"), 0),
     **dict.fromkeys(("limits", "picture", "png_chunks", "order"), 1),
-    **dict.fromkeys(("options", "classical", "formats", "network"), 2),
+    **dict.fromkeys(("options", "classical", "formats", "network", "storage"), 2),
     "native": 3,
     "stream": 4,
     "parallel": 5,
@@ -62,7 +62,7 @@ ENCODING = (
 PUBLISHED = {
     "lmzip": lmzip.__all__,
     "lmzip.formats": lmzip.formats.__all__,
-    "lmzip.whole_files": ("replace_file",),
+    "lmzip.storage": lmzip.storage.__all__,
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmzip.whole_files import replace_file
+from lmzip.whole_files import replace_file, temporary_name
 
 
 def write(path: Path, data: bytes, *, overwrite: bool = True) -> None:
@@ -72,7 +72,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 
 
 def test_what_a_killed_process_left_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / f".x.{os.getpid()}.lmzip-tmp").write_bytes(b"half")
+    (tmp_path / temporary_name("x")).write_bytes(b"half")
     write(tmp_path / "x", b"new")
     assert os.listdir(tmp_path) == ["x"]
     assert (tmp_path / "x").read_bytes() == b"new"

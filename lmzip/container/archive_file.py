@@ -38,6 +38,7 @@ from lmzip.errors import DamagedError, FormatError
 from lmzip.limits import Limits, inflate, resolve_limits
 from lmzip.order.orders import Order
 from lmzip.picture import MODE_NUMBERS, Mode
+from lmzip.storage.ranges import Ranges
 
 END_MAGIC = b"LMZ\x1a"
 FOOTER_BYTES = 16  # index offset (8), CRC-32 of the index (4), end magic (4)
@@ -114,10 +115,13 @@ def finish_archive(writer: Writer, index: Index) -> bytes:
     return bytes(writer.data)
 
 
-def read_index(data: memoryview, limits: Limits | None = None) -> Index:
-    """Read the index of an archive; raises FormatError, DamagedError or LimitError."""
+def read_index(data: Ranges, limits: Limits | None = None) -> Index:
+    """Read the index of an archive, and nothing else of it.
+
+    Raises FormatError, DamagedError or LimitError.
+    """
     limits = resolve_limits(limits)
-    prelude = read_prelude(Reader(data, limits=limits))
+    prelude = read_prelude(Reader(data[:PRELUDE_BYTES], limits=limits))
     if prelude.kind != ARCHIVE:
         raise FormatError("this is a single image, not an archive")
     footer = data[-FOOTER_BYTES:]
@@ -138,7 +142,7 @@ def read_index(data: memoryview, limits: Limits | None = None) -> Index:
     return index
 
 
-def read_chunk(data: memoryview, chunk: ArchiveChunk) -> memoryview:
+def read_chunk(data: Ranges, chunk: ArchiveChunk) -> memoryview:
     """Return the bytes of a chunk, checked."""
     part = data[chunk.offset : chunk.offset + chunk.size]
     if zlib.crc32(part) != chunk.checksum:

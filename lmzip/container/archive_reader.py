@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import overload
@@ -12,9 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index, split_streams
-from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
-from lmzip.container.image_file import read_image_header
 from lmzip.container.image_reader import decompress_picture
 from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError
@@ -23,15 +21,17 @@ from lmzip.native.backends import AUTO
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import JOB_PIXELS, run_jobs
 from lmzip.picture import Mode, Picture, Samples
+from lmzip.storage.ranges import open_ranges
 
-GROUP_SAMPLES = 1 << 25  # of the images that `Archive.group` puts together, on average
+GROUP_SAMPLES = 1 << 25  # of the images that `Archive.restore` decodes together
 
 
 class Archive(Sequence[Samples]):
     """The images of an archive, decoded when asked for: `archive[3]`, `archive[10:20]`.
 
     An index gives the samples (H, W, C) of one image, a slice a list of them. A file stays open
-    until `close`, or until the end of a `with` statement.
+    until `close`, or until the end of a `with` statement. Of an archive that is given by an address
+    (s3://...), only the index and the chunks of images that are asked for are fetched.
     """
 
     def __init__(
@@ -44,16 +44,8 @@ class Archive(Sequence[Samples]):
     ) -> None:
         self._model, self._threads = model, threads
         self._limits = resolve_limits(limits)
-        self._map: mmap.mmap | None = None
-        if isinstance(source, bytes):
-            self._data = memoryview(source)
-        else:
-            with open(source, "rb") as file:
-                try:
-                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                except ValueError as error:
-                    raise DamagedError(f"{source}: the file is empty") from error
-            self._data = memoryview(self._map)
+        self._open = ExitStack()
+        self._data = self._open.enter_context(open_ranges(source, self._limits))
         try:
             self._index: Index = read_index(self._data, self._limits)
         except BaseException:
@@ -114,30 +106,30 @@ class Archive(Sequence[Samples]):
             pictures.append(Picture(picture.samples, picture.mode, metadata))
         return pictures
 
-    def group(self, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Split numbers of images into groups that fit into memory together.
+    def restore(self, numbers: Sequence[int]) -> Iterator[tuple[int, Picture | DamagedError]]:
+        """Decode images chunk by chunk, and give each with its number; damaged ones as errors.
 
-        Images that are decoded together share the decoding of their chunks. If the archive is
-        damaged, there is a group for each chunk, so that intact images can still be restored.
+        As many are decoded together as fit into memory. Each chunk is read once, and one that is
+        damaged takes no other with it.
         """
-        chunks = self._index.chunks
-        try:
-            samples = sum(self._count_samples(chunk) for chunk in chunks)
-        except DamagedError:
-            wanted = set(numbers)
-            groups = [[n for n in chunk.images if n in wanted] for chunk in chunks]
-            yield from filter(None, groups)
-            return
-        size = max(1, GROUP_SAMPLES * len(self) // max(1, samples))
-        for first in range(0, len(numbers), size):
-            yield numbers[first : first + size]
+        wanted: dict[ArchiveChunk, list[int]] = {}
+        for number in numbers:
+            wanted.setdefault(self._places[number][0], []).append(number)
+        for chunks in _group_chunks(list(wanted)):
+            try:
+                yield from self._restore_chunks(chunks, wanted)
+            except DamagedError as error:
+                if len(chunks) == 1:
+                    yield from ((number, error) for number in wanted[chunks[0]])
+                    continue
+                for chunk in chunks:
+                    yield from self.restore(wanted[chunk])
 
-    def _count_samples(self, chunk: ArchiveChunk) -> int:
-        """Check a chunk's checksum, and return how many samples its images have."""
-        data, batch = read_chunk(self._data, chunk), chunk.batch
-        if batch is None:
-            return read_image_header(Reader(data, limits=self._limits)).samples
-        return len(chunk.images) * batch.height * batch.width * batch.mode.channels
+    def _restore_chunks(
+        self, chunks: list[ArchiveChunk], wanted: dict[ArchiveChunk, list[int]]
+    ) -> list[tuple[int, Picture]]:
+        numbers = [number for chunk in chunks for number in wanted[chunk]]
+        return list(zip(numbers, self.pictures(numbers), strict=True))
 
     def _decode_chunks(self, chunks: list[ArchiveChunk]) -> dict[int, list[Picture]]:
         """Return the pictures of chunks by the chunk's offset."""
@@ -194,9 +186,7 @@ class Archive(Sequence[Samples]):
         return jobs
 
     def close(self) -> None:
-        self._data.release()
-        if self._map is not None:
-            self._map.close()
+        self._open.close()
 
     def __enter__(self) -> Archive:
         return self
@@ -212,6 +202,27 @@ class Archive(Sequence[Samples]):
 
 def _to_pictures(samples: npt.NDArray[np.uint8], mode: Mode) -> list[Picture]:
     return [Picture(image, mode) for image in samples]
+
+
+def _group_chunks(chunks: list[ArchiveChunk]) -> Iterator[list[ArchiveChunk]]:
+    """Put batches together that fit into memory; images of their own files stay alone."""
+    together: list[ArchiveChunk] = []
+    samples = 0
+    for chunk in chunks:
+        batch = chunk.batch
+        size = 0
+        if batch is not None:
+            size = len(chunk.images) * batch.height * batch.width * batch.mode.channels
+        if together and (batch is None or samples + size > GROUP_SAMPLES):
+            yield together
+            together, samples = [], 0
+        if batch is None:
+            yield [chunk]
+        else:
+            together.append(chunk)
+            samples += size
+    if together:
+        yield together
 
 
 def _share_jobs(chunks: list[ArchiveChunk]) -> Iterator[list[ArchiveChunk]]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from lmzip.classical import METHOD_NAMES
-from lmzip.container.archive_file import Index, read_chunk, read_index
+from lmzip.container.archive_file import PRELUDE_BYTES, Index, read_chunk, read_index
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_chunks, read_closing_checksum, read_image_header
 from lmzip.container.model_reference import ModelReference
 from lmzip.container.shared_fields import ARCHIVE, read_prelude
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.limits import Limits, resolve_limits
+from lmzip.storage.ranges import Ranges, open_ranges
 
 _T = TypeVar("_T")
 
@@ -77,22 +78,27 @@ class _Part:
     metadata: Mapping[str, int]
 
 
-def is_archive(data: bytes) -> bool:
+def is_archive(source: bytes | str | Path) -> bool:
     """Whether a file is an archive; raises FormatError if it is not an .lmz file at all."""
-    return read_prelude(Reader(data)).kind == ARCHIVE
+    with open_ranges(source, resolve_limits(None)) as data:
+        return read_prelude(Reader(data[:PRELUDE_BYTES])).kind == ARCHIVE
 
 
 def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> Info:
-    """Describe a file given by its bytes or its path."""
-    data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())
+    """Describe a file given by its bytes, its path or its address."""
     limits = resolve_limits(limits)
-    version, kind, _ = read_prelude(Reader(data, limits=limits))
+    with open_ranges(source, limits) as data:
+        return _describe(data, limits)
+
+
+def _describe(data: Ranges, limits: Limits) -> Info:
+    version, kind, _ = read_prelude(Reader(data[:PRELUDE_BYTES], limits=limits))
     if kind == ARCHIVE:
         index = read_index(data, limits)
         parts, models = _describe_chunks(data, index, limits), list(index.models)
         tiles, metadata = (1, 1), _count_metadata(index)
     else:
-        part, tiles, metadata = _describe_image(data, limits)
+        part, tiles, metadata = _describe_image(data[:], limits)
         parts, models = [part], [part.model] if part.model else []
     samples, cost = sum(part.samples for part in parts), _total_cost(parts)
     model = _common([(p.model.name, p.model.fingerprint) for p in parts if p.model])
@@ -119,11 +125,12 @@ def read_info(source: bytes | str | Path, *, limits: Limits | None = None) -> In
 
 def list_images(source: bytes | str | Path, *, limits: Limits | None = None) -> list[ImageInfo]:
     """Describe each image of an archive, in sequence, without decoding any."""
-    data = memoryview(source if isinstance(source, bytes) else Path(source).read_bytes())
     limits = resolve_limits(limits)
-    index = read_index(data, limits)
+    with open_ranges(source, limits) as data:
+        index = read_index(data, limits)
+        parts = _describe_chunks(data, index, limits)
     entries: dict[int, ImageInfo] = {}
-    for chunk, part in zip(index.chunks, _describe_chunks(data, index, limits), strict=True):
+    for chunk, part in zip(index.chunks, parts, strict=True):
         for number in chunk.images:
             blocks = index.metadata.get(number, {})
             lengths = {tag: len(block) for tag, block in blocks.items()} or part.metadata
@@ -158,7 +165,7 @@ def _describe_image(
     return part, header.grid, dict(part.metadata)
 
 
-def _describe_chunks(data: memoryview, index: Index, limits: Limits) -> list[_Part]:
+def _describe_chunks(data: Ranges, index: Index, limits: Limits) -> list[_Part]:
     parts = []
     for chunk in index.chunks:
         batch, count = chunk.batch, len(chunk.images)
