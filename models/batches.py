@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from lmzip.models.alterations import alter
 from lmzip.models.data_files import DataError
 from lmzip.models.data_tensors import average_boxes, load_data_set, load_folder, to_luma
 from lmzip.models.lmconv import MaskSet
@@ -40,7 +41,7 @@ class ImageSource:
             self.pictures = _load_scaled(recipe, roots, 1 if recipe.grey else channels)
         else:
             images = load_data_set(recipe.kind, roots, recipe.split, recipe.path)
-            images = images[: recipe.limit or None]
+            images = images[recipe.skip :][: recipe.limit or None]
             self.pictures = to_luma(images) if recipe.grey else images
         self.channels = self.pictures[0].shape[0]
 
@@ -67,7 +68,10 @@ class ImageSource:
         return self.cut(np.arange(len(self)), np.random.default_rng((seed, _AUGMENT)))
 
     def _crop(self, picture: Tensor, rng: np.random.Generator) -> Tensor:
-        size = self.recipe.crop
+        size, names = self.recipe.crop, self.recipe.alter
+        drawn = int(rng.integers(len(names) + 1)) if names else 0
+        if drawn:
+            return _alter(picture, size, names[drawn - 1], rng)
         top = int(rng.integers(picture.shape[1] - size + 1))
         left = int(rng.integers(picture.shape[2] - size + 1))
         return picture[:, top : top + size, left : left + size]
@@ -169,7 +173,11 @@ def _load_scaled(
 ) -> Tensor | list[Tensor]:
     """Load a folder, at each scale, without the images that are too small to be cropped."""
     images = load_folder(
-        roots, recipe.path, channels=channels, size=recipe.size, limit=recipe.limit
+        roots,
+        recipe.path,
+        channels=channels,
+        size=recipe.size,
+        files=slice(recipe.skip, recipe.skip + recipe.limit if recipe.limit else None),
     )
     if not recipe.crop:
         return torch.stack(images)
@@ -178,6 +186,14 @@ def _load_scaled(
     if not large:
         raise DataError(f"{recipe.path}: no image is as large as a crop of {recipe.crop}")
     return large
+
+
+def _alter(picture: Tensor, size: int, name: str, rng: np.random.Generator) -> Tensor:
+    """Crop and alter a picture (C, H, W); a grey one is altered as if it had colours."""
+    channels = picture.shape[0]
+    colours = picture.expand(3, -1, -1).permute(1, 2, 0).numpy()
+    altered = torch.from_numpy(alter(colours, size, name, rng).copy()).permute(2, 0, 1)
+    return altered if channels == 3 else to_luma(altered)
 
 
 def _add_noise(batch: Tensor, most: float, rng: np.random.Generator) -> Tensor:

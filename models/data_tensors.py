@@ -26,18 +26,24 @@ def load_data_set(
 
 
 def load_folder(
-    roots: Sequence[str | Path], path: str, *, channels: int = 3, size: int = 0, limit: int = 0
+    roots: Sequence[str | Path],
+    path: str,
+    *,
+    channels: int = 3,
+    size: int = 0,
+    files: slice = slice(None),
 ) -> list[Tensor]:
-    """Return all images of a folder and its subfolders, by name: uint8 (C, H, W) each.
+    """Return images of a folder and its subfolders, by name: uint8 (C, H, W) each.
 
-    With a `size`, every image is scaled (bilinearly, with anti-aliasing) to a square.
+    `files` says which of them, in the sequence of their names. With a `size`, every image is scaled
+    (bilinearly, with anti-aliasing) to a square.
     """
     found = find_path(roots, [path], "name a folder of images")
-    files = sorted(f for f in found.rglob("*") if f.suffix.lower() in IMAGE_SUFFIXES)
-    if not files:
+    names = sorted(f for f in found.rglob("*") if f.suffix.lower() in IMAGE_SUFFIXES)[files]
+    if not names:
         raise DataError(f"{found}: no images ({', '.join(IMAGE_SUFFIXES)}) in this folder")
     images = []
-    for file in files[: limit or None]:
+    for file in names:
         try:
             with Image.open(file) as opened:
                 image = opened.convert("L" if channels == 1 else "RGB")

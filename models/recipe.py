@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmzip.errors import LmzipError
+from lmzip.models.alterations import ALTERATIONS
 from lmzip.models.compact import CompactConfig
 from lmzip.models.data_files import DATA_SETS
 from lmzip.models.recipe_tables import RecipeError, as_list, as_table, read_table, require
@@ -103,7 +104,8 @@ class DataRecipe:
     kind: str
     path: str = ""  # below a data root; the data sets have their usual names by default
     split: str = "train"  # or test; binarized-mnist also has valid
-    limit: int = 0  # use only the first images; 0 means all
+    skip: int = 0  # leave out the first images, which are held back
+    limit: int = 0  # use only the next ones; 0 means all
     weight: float = 1.0  # how often a batch comes from this source, relative to the others
     batch: int = 16
     flip: bool = False  # mirror every other image
@@ -113,6 +115,7 @@ class DataRecipe:
     size: int = 0  # folder: scale every image to a square of this size
     crop: int = 0  # folder: cut random squares of this size
     scales: tuple[int, ...] = (1,)  # folder, with a crop: average boxes of these sizes first
+    alter: tuple[str, ...] = ()  # folder, with a crop: to each crop, one of these or nothing
 
     def __post_init__(self) -> None:
         kinds = (*DATA_SETS, "folder")
@@ -121,7 +124,7 @@ class DataRecipe:
         require(self.split in splits, "split", self.split, f"choose from {', '.join(splits)}")
         require(1 <= self.bits <= 8, "bits", self.bits, "must be 1 to 8")
         require(self.batch > 0, "batch", self.batch, "must be positive")
-        for key in ("limit", "weight", "size", "crop", "noise"):
+        for key in ("skip", "limit", "weight", "size", "crop", "noise"):
             require(getattr(self, key) >= 0, key, getattr(self, key), "must not be negative")
         require(bool(self.scales), "scales", self.scales, "must not be empty")
         require(min(self.scales) >= 1, "scales", self.scales, "must be at least 1")
@@ -132,6 +135,10 @@ class DataRecipe:
             require(not self.size, "size", self.size, "is for folders only")
             require(not self.crop, "crop", self.crop, "is for folders only")
         require(self.scales == (1,) or self.crop > 0, "scales", self.scales, "need a crop")
+        require(not self.alter or self.crop > 0, "alter", self.alter, "needs a crop")
+        for name in self.alter:
+            known = f"choose from {', '.join(ALTERATIONS)}"
+            require(name in ALTERATIONS, "alter", name, known)
         in_colour = self.kind in ("cifar10", "folder")
         require(in_colour or not self.grey, "grey", self.grey, f"{self.kind} has no colours")
 

@@ -170,3 +170,24 @@ def test_masks_are_made_once() -> None:
     assert cache.get(order, 4, 6) is cache.get(order, 4, 6)
     assert cache.get(order, 4, 6).ranks.shape == (4, 6)
     assert cache.get(order, 6, 4) is not cache.get(order, 4, 6)
+
+
+def test_some_crops_are_altered_and_some_are_not(root: Path) -> None:
+    """A grey of one value stays it under all alterations but grain, colours or not."""
+    for grey in (False, True):
+        recipe = DataRecipe("folder", "many", crop=6, batch=12, alter=("grain",), grey=grey)
+        source = ImageSource(recipe, [root])
+        batch, again = (source.cut(np.arange(12), np.random.default_rng(1)) for _ in range(2))
+        assert batch.shape == (12, 1 if grey else 3, 6, 6)
+        assert torch.equal(batch, again)
+        flat = batch.flatten(1).float().std(1)[1:] == 0  # the first is black and clipped
+        assert 0 < flat.sum() < 11
+
+
+def test_images_can_be_held_back(root: Path) -> None:
+    held = ImageSource(DataRecipe("folder", "many", crop=8, limit=3), [root])
+    rest = ImageSource(DataRecipe("folder", "many", crop=8, skip=3), [root])
+    some = ImageSource(DataRecipe("folder", "many", crop=8, skip=3, limit=2), [root])
+    assert greys(held.cut_all(0)) == [0, 1, 2]
+    assert greys(rest.cut_all(0)) == list(range(3, 12))
+    assert greys(some.cut_all(0)) == [3, 4]

@@ -170,7 +170,8 @@ def test_folder_of_images(tmp_path: Path) -> None:
     first, second = load_folder([tmp_path.parent], tmp_path.name)
     assert np.array_equal(first, colour.transpose(2, 0, 1))
     assert np.array_equal(second, np.stack([grey] * 3))
-    assert load_folder([tmp_path.parent], tmp_path.name, size=6, limit=1)[0].shape == (3, 6, 6)
+    (scaled,) = load_folder([tmp_path.parent], tmp_path.name, size=6, files=slice(1))
+    assert scaled.shape == (3, 6, 6)
     assert load_folder([tmp_path.parent], tmp_path.name, channels=1)[1].shape == (1, 4, 4)
     (tmp_path / "z.png").write_bytes((tmp_path / "b.png").read_bytes()[:60])
     with pytest.raises(DataError, match=r"z\.png: cannot be read as an image"):

@@ -107,6 +107,8 @@ def test_held_out_images_are_measured_in_the_first_order_unless_told() -> None:
         ('"cifar10"', '"folder"\npath = "a"', "crop = 0: a folder needs it, or a size"),
         ('"cifar10"', '"folder"\npath = "a"\nsize = 8\nscales = [2]', "scales = (2,): need a crop"),
         ('"cifar10"', '"folder"\npath = "a"\ncrop = 8\nscales = [0]', "scales = (0,): must be at"),
+        ('"cifar10"', '"cifar10"\nalter = ["grain"]', "alter = ('grain',): needs a crop"),
+        ('"cifar10"', '"folder"\npath = "a"\ncrop = 8\nalter = ["x"]', "alter = 'x': choose from"),
         ('"cifar10"', '"folder"\npath = "a"\ncrop = 8\nscales = 2', "scales = 2: must be a list"),
         ('"cifar10"', '"cifar10"\ncrop = 8', "crop = 8: is for folders only"),
         ('"cifar10"', '"mnist"\ngrey = true', "grey = True: mnist has no colours"),
