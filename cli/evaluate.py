@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import torch
 
+from lmzip import make_regions
 from lmzip.cli.console import Report
 from lmzip.cli.data_sets import SETS, load_set
 from lmzip.cli.options import common_options
@@ -14,7 +15,6 @@ from lmzip.models.evaluate import (
     evaluate,
     evaluate_completion,
     format_table,
-    half_regions,
     to_json,
 )
 from lmzip.models.weights import load_network
@@ -74,7 +74,7 @@ def command(
             result = evaluate(network, images, names, batch_size=batch, progress=progress)
             report.result(format_table(result), weights=str(weights), **to_json(result))
         else:
-            regions = half_regions(images.shape[2], images.shape[3], complete.split(","))
+            regions = make_regions(images.shape[2], images.shape[3], complete.split(","))
             completion = evaluate_completion(
                 network, images, regions, orders=names, batch_size=batch, progress=progress
             )

@@ -42,10 +42,17 @@ if TYPE_CHECKING:
         OrderError,
         VersionError,
     )
+    from lmzip.generation import (
+        complete_image,
+        completion_order,
+        measure_region,
+        sample_images,
+    )
     from lmzip.limits import LIMIT_FLAGS, Limits, parse_size
     from lmzip.native.backends import describe_backend
     from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
     from lmzip.options import EFFORTS, Options
+    from lmzip.order.context import REGIONS, make_regions
     from lmzip.order.orders import Order, parse_order
     from lmzip.parallel.workers import count_threads
     from lmzip.picture import MODES, Mode, Picture, Samples, mode_of
@@ -58,6 +65,7 @@ __all__ = [
     "EFFORTS",
     "LIMIT_FLAGS",
     "MODES",
+    "REGIONS",
     "Archive",
     "BitCosts",
     "Choice",
@@ -84,6 +92,8 @@ __all__ = [
     "VersionError",
     "check_options",
     "choose_model_and_order",
+    "complete_image",
+    "completion_order",
     "compress",
     "compress_batch",
     "compress_picture",
@@ -96,7 +106,9 @@ __all__ = [
     "list_images",
     "list_models",
     "load_model",
+    "make_regions",
     "measure_bits",
+    "measure_region",
     "mode_of",
     "open_archive",
     "pack_archive",
@@ -105,6 +117,7 @@ __all__ = [
     "read_info",
     "read_model_and_order",
     "salvage_picture",
+    "sample_images",
 ]
 
 _MODULES = {
@@ -121,10 +134,12 @@ _MODULES = {
     ),
     "container.image_writer": ("choose_model_and_order", "compress_picture"),
     "container.info": ("ImageInfo", "Info", "is_archive", "list_images", "read_info"),
+    "generation": ("complete_image", "completion_order", "measure_region", "sample_images"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "native.backends": ("describe_backend",),
     "network.registry": ("Choice", "Model", "ModelEntry", "list_models", "load_model"),
     "options": ("EFFORTS", "Options"),
+    "order.context": ("REGIONS", "make_regions"),
     "order.orders": ("Order", "parse_order"),
     "parallel.workers": ("count_threads",),
     "picture": ("MODES", "Mode", "Picture", "Samples", "mode_of"),

@@ -51,7 +51,7 @@ def check_options(options: Options) -> None:
 def _candidates(options: Options, order: Order | None, mode: Mode | None) -> list[Model]:
     if options.model != AUTO:
         model = load_model(options.model)
-        if order is not None and not _predicts(model, order):
+        if order is not None and not model.predicts(order):
             raise InputError(
                 f"model {model.name!r} is for {', '.join(model.network.orders)} only, not {order}"
             )
@@ -65,7 +65,7 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
     models = [model for model in models if mode is None or _covers(model, mode)]
     if order is None:  # every model, each in the orders it was trained for
         return models
-    fitting = [model for model in models if _predicts(model, order)]
+    fitting = [model for model in models if model.predicts(order)]
     if not fitting and models:
         raise InputError(f"no released model predicts in the order {order}")
     # A network trained for one order predicts better in it than one trained for all.
@@ -76,10 +76,6 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
 def _covers(model: Model, mode: Mode) -> bool:
     """Whether a model can code all groups of a mode; any codes a single channel."""
     return all(len(group) in (1, model.network.channels) for group in mode.groups)
-
-
-def _predicts(model: Model, order: Order) -> bool:
-    return model.any_order or str(order) in model.network.orders
 
 
 def choose_by_sample(

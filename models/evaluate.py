@@ -26,17 +26,10 @@ from torch import Tensor, nn
 
 from lmzip.errors import InputError
 from lmzip.models.lmconv import MaskSet
-from lmzip.order.orders import (
-    Order,
-    Ranks,
-    all_variants,
-    expand_orders,
-    observed_first,
-    parse_order,
-)
+from lmzip.order.context import RegionMask, adversarial_order, maximum_context
+from lmzip.order.orders import Order, Ranks, expand_orders
 from lmzip.progress import Progress
 
-RegionMask = npt.NDArray[np.bool_]  # (height, width), true where a pixel is hidden and to be scored
 _Rows = list[tuple[str, list[Ranks]]]  # the name of a score and the orders that it averages
 
 
@@ -143,7 +136,7 @@ def evaluate_completion(
     batch_size: int = 32,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Score hidden regions (see `half_regions`) of images (N, C, H, W): the paper's Table 3.
+    """Score hidden regions (see `make_regions`) of images (N, C, H, W): the paper's Table 3.
 
     Maximum-context and adversarial orders are variants of `family`; `orders` are scored as they
     are, such as raster for the baseline. Raises InputError and OrderError as `evaluate` does.
@@ -162,42 +155,6 @@ def evaluate_completion(
         ]
         tasks.append((name, hidden, rows))
     return _evaluate_rows(network, levels, kind, tasks, batch_size, progress)
-
-
-def half_regions(
-    height: int, width: int, names: Iterable[str] = ("top", "left", "bottom")
-) -> dict[str, RegionMask]:
-    """Return halves of an image as hidden regions: top, left, bottom or right.
-
-    Raises InputError for another name.
-    """
-    halves = {
-        "top": np.s_[: height // 2, :],
-        "left": np.s_[:, : width // 2],
-        "bottom": np.s_[height - height // 2 :, :],
-        "right": np.s_[:, width - width // 2 :],
-    }
-    regions = {}
-    for name in names:
-        if name not in halves:
-            raise InputError(f"unknown region {name!r}: choose from {', '.join(halves)}")
-        regions[name] = np.zeros((height, width), bool)
-        regions[name][halves[name]] = True
-    return regions
-
-
-def maximum_context(hidden: RegionMask, count: int, family: str = "s-curve") -> list[Ranks]:
-    """Return `count` orders that visit the observed pixels first.
-
-    They are the variants that come to the hidden region latest. If that is half of the image,
-    they stay what they are: orders that a network is trained with.
-    """
-    return [observed_first(ranks, hidden) for ranks in _latest_first(hidden, family)[:count]]
-
-
-def adversarial_order(hidden: RegionMask, family: str = "s-curve") -> Ranks:
-    """Return an order that visits the hidden pixels first, from the far side of the image."""
-    return observed_first(_latest_first(~hidden, family)[0], ~hidden)
 
 
 @torch.no_grad()
@@ -289,12 +246,6 @@ def _read_orders(orders: Iterable[Order | str]) -> list[Order]:
     for order in orders:
         read += expand_orders([order]) if isinstance(order, str) else [order]
     return read
-
-
-def _latest_first(hidden: RegionMask, family: str) -> list[Ranks]:
-    """Return the variants of a family, those that come to the hidden pixels latest first."""
-    variants = [order.ranks(*hidden.shape) for order in all_variants(parse_order(family).family)]
-    return sorted(variants, key=lambda ranks: -int(ranks[hidden].sum(dtype=np.int64)))
 
 
 def _check_images(

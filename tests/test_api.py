@@ -23,6 +23,7 @@ PUBLIC = {
     "EFFORTS",
     "LIMIT_FLAGS",
     "MODES",
+    "REGIONS",
     "Archive",
     "BitCosts",
     "Choice",
@@ -49,6 +50,8 @@ PUBLIC = {
     "VersionError",
     "check_options",
     "choose_model_and_order",
+    "complete_image",
+    "completion_order",
     "compress",
     "compress_batch",
     "compress_picture",
@@ -61,7 +64,9 @@ PUBLIC = {
     "list_images",
     "list_models",
     "load_model",
+    "make_regions",
     "measure_bits",
+    "measure_region",
     "mode_of",
     "open_archive",
     "pack_archive",
@@ -70,6 +75,7 @@ PUBLIC = {
     "read_info",
     "read_model_and_order",
     "salvage_picture",
+    "sample_images",
 }
 
 

@@ -39,7 +39,7 @@ LEVELS = {  # each part of the codec uses those of lower levels
     "parallel": 5,
     "selection": 6,
     "container": 7,
-    **dict.fromkeys(("api", "bit_costs", "pillow_plugin"), 8),
+    **dict.fromkeys(("api", "bit_costs", "generation", "pillow_plugin"), 8),
     "models": 9,
     "cli": 10,
 }

@@ -49,6 +49,10 @@ class Model:
         """Whether the network was trained for many orders, and so predicts in any."""
         return any(order.endswith(":*") for order in self.network.orders)
 
+    def predicts(self, order: Order) -> bool:
+        """Whether the network was trained for an order, or for so many that it takes any."""
+        return self.any_order or str(order) in self.network.orders
+
 
 class Choice(NamedTuple):
     """A model, and the order in which it is to predict."""

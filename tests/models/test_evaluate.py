@@ -17,18 +17,15 @@ from lmzip.models.evaluate import (
     Evaluation,
     ImageSet,
     LikelihoodModel,
-    RegionMask,
-    adversarial_order,
     average_orders,
     evaluate,
     evaluate_completion,
     format_table,
-    half_regions,
-    maximum_context,
     measure_nats,
     to_json,
 )
 from lmzip.models.lmconv import MaskSet
+from lmzip.order.context import RegionMask, adversarial_order, make_regions, maximum_context
 from lmzip.order.orders import Order, Ranks, all_variants, observed_first, parse_order
 
 
@@ -199,7 +196,7 @@ def test_hidden_pixels_may_be_zero_until_their_turn(region: str) -> None:
     network, image = random_network(3, 256), random_images(1, 3, 5, 6)
     hidden = np.zeros((5, 6), bool)
     hidden[1:4, 2:5] = True
-    hidden = half_regions(5, 6, [region])[region] if region != "square" else hidden
+    hidden = make_regions(5, 6, [region])[region] if region != "square" else hidden
     (ranks,) = maximum_context(hidden, 1)
     masks = MaskSet(ranks)
     with torch.no_grad():
@@ -221,7 +218,7 @@ def test_hidden_pixels_may_be_zero_until_their_turn(region: str) -> None:
 
 def test_hidden_pixels_see_the_surroundings_unless_the_order_is_adversarial() -> None:
     network, image = random_network(1, 256), random_images(1, 1, 6, 6)
-    hidden = half_regions(6, 6, ["top"])["top"]
+    hidden = make_regions(6, 6, ["top"])["top"]
     other = image.clone()
     other[:, :, 3:] ^= 0x80
     for ranks, sees in ((adversarial_order(hidden), False), (maximum_context(hidden, 1)[0], True)):
@@ -229,53 +226,9 @@ def test_hidden_pixels_see_the_surroundings_unless_the_order_is_adversarial() ->
         assert torch.equal(before, after) != sees
 
 
-@pytest.mark.parametrize(
-    ("region", "adversary", "best"),
-    [
-        ("top", "plain", ["flip", "rotate"]),
-        ("left", "transpose", ["transpose-flip", "transpose-rotate"]),
-        ("bottom", "flip", ["plain", "mirror"]),
-        ("right", "transpose-flip", ["transpose", "transpose-mirror"]),
-    ],
-)
-@pytest.mark.parametrize("shape", [(8, 8), (7, 6), (4, 9)])
-def test_orders_for_halves_are_orders_of_the_training(
-    region: str, adversary: str, best: list[str], shape: tuple[int, int]
-) -> None:
-    hidden = half_regions(*shape, [region])[region]
-    expected = [parse_order(f"s-curve:{variant}").ranks(*shape) for variant in best]
-    for actual, ranks in zip(maximum_context(hidden, 2), expected, strict=True):
-        assert np.array_equal(actual, ranks)
-    ranks = parse_order(f"s-curve:{adversary}").ranks(*shape)
-    assert np.array_equal(adversarial_order(hidden), ranks)
-
-
-@pytest.mark.parametrize("family", ["raster", "s-curve", "hilbert"])
-def test_any_region_comes_last_or_first(family: str) -> None:
-    hidden = np.random.default_rng(1).random((7, 6)) < 0.4
-    for ranks in maximum_context(hidden, 8, family):
-        assert ranks[hidden].min() > ranks[~hidden].max()
-    first = adversarial_order(hidden, family)
-    assert first[hidden].max() < first[~hidden].min()
-    everything = np.ones((7, 6), bool)
-    plain = parse_order(family).ranks(7, 6)
-    assert np.array_equal(maximum_context(everything, 1, family)[0], plain)
-    assert np.array_equal(adversarial_order(everything, family), plain)
-
-
-def test_halves_are_halves() -> None:
-    regions = half_regions(5, 4, ["top", "left", "bottom", "right"])
-    assert [int(hidden.sum()) for hidden in regions.values()] == [8, 10, 8, 10]
-    assert regions["top"][:2].all()
-    assert regions["left"][:, :2].all()
-    assert regions["bottom"][3:].all()
-    assert regions["right"][:, 2:].all()
-    assert list(half_regions(4, 4)) == ["top", "left", "bottom"]
-
-
 def test_completion_scores_the_hidden_pixels_alone() -> None:
     network, images = random_network(3, 256), random_images(4, 3, 6, 4)
-    regions = half_regions(6, 4, ["top", "left"])
+    regions = make_regions(6, 4, ["top", "left"])
     completion = evaluate_completion(network, images, regions, orders=["raster"], batch_size=3)
     assert [region.name for region in completion.regions] == ["top", "left"]
     for region in completion.regions:
@@ -298,7 +251,7 @@ def test_completion_scores_the_hidden_pixels_alone() -> None:
 def test_the_hidden_region_is_all_that_counts() -> None:
     """Nats that stand still outside of the region leave the scores as they are."""
     images = random_images(3, 1, 4, 4, levels=9)
-    hidden = half_regions(4, 4, ["bottom"])
+    hidden = make_regions(4, 4, ["bottom"])
     other = images.clone()
     other[:, :, :2] = 0
     assert evaluate_completion(Ramp(1, 9), images, hidden).regions == (
@@ -320,7 +273,7 @@ def test_progress_counts_images_and_orders() -> None:
     assert calls[:3] == [(2, 40), (4, 40), (5, 40)]
     assert calls[-1] == (40, 40)
     calls.clear()
-    regions = half_regions(4, 4)
+    regions = make_regions(4, 4)
     evaluate_completion(Uniform(1, 256), images, regions, progress=lambda *call: calls.append(call))
     assert calls[-1] == (5 * 3 * 3, 5 * 3 * 3)
 
@@ -337,7 +290,7 @@ def test_evaluation_leaves_no_gradients() -> None:
 
 def both_kinds(network: LikelihoodModel, images: Tensor) -> list[Evaluation]:
     height, width = images.shape[2:]
-    regions = half_regions(height, width, ["top", "left", "bottom", "right"])
+    regions = make_regions(height, width, ["top", "left", "bottom", "right"])
     regions["a region with a rather long name"] = regions["top"]
     return [
         evaluate(network, images, ["s-curve:*", "raster:transpose-rotate"]),
@@ -393,7 +346,7 @@ def test_images_that_do_not_fit_are_refused(images: Tensor, named: str) -> None:
     with pytest.raises(InputError, match=named):
         evaluate(Uniform(3, 32), images, ["raster"])
     with pytest.raises(InputError, match=named):
-        evaluate_completion(Uniform(3, 32), images, half_regions(4, 4))
+        evaluate_completion(Uniform(3, 32), images, make_regions(4, 4))
 
 
 def test_regions_and_orders_that_do_not_fit_are_refused() -> None:
@@ -401,13 +354,13 @@ def test_regions_and_orders_that_do_not_fit_are_refused() -> None:
     with pytest.raises(OrderError, match="'spiral'"):
         evaluate(network, images, ["spiral"])
     with pytest.raises(OrderError, match="'spiral'"):
-        evaluate_completion(network, images, half_regions(4, 4), family="spiral")
+        evaluate_completion(network, images, make_regions(4, 4), family="spiral")
     with pytest.raises(InputError, match=r"'top' is bool \(5, 4\), not bool \(4, 4\)"):
-        evaluate_completion(network, images, half_regions(5, 4))
+        evaluate_completion(network, images, make_regions(5, 4))
     with pytest.raises(InputError, match="'none' hides no pixel"):
         evaluate_completion(network, images, {"none": np.zeros((4, 4), bool)})
     with pytest.raises(InputError, match="'middle'"):
-        half_regions(4, 4, ["middle"])
+        make_regions(4, 4, ["middle"])
 
 
 def test_observed_pixels_never_see_the_hidden_region() -> None:

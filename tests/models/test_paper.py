@@ -51,6 +51,18 @@ def test_sizes_are_the_papers(config: PaperConfig, millions: int) -> None:
     assert count_parameters(config) == pytest.approx(millions * 1e6, rel=0.01)
 
 
+@pytest.mark.parametrize("mask_conditioning", [False, True])
+def test_gradients_of_a_fresh_network_are_of_order_one(mask_conditioning: bool) -> None:
+    """The first pixel of an order sees nothing, and no normalisation may blow it up."""
+    torch.manual_seed(0)
+    config = PaperConfig(channels=1, levels=2, filters=8, mask_conditioning=mask_conditioning)
+    network = PaperNetwork(config)
+    levels = torch.randint(0, 2, (4, 1, 8, 8))
+    network.nll(levels, MaskSet(parse_order("s-curve").ranks(8, 8))).mean().backward()
+    gradients = [p.grad for p in network.parameters() if p.grad is not None]
+    assert 0.01 < float(torch.nn.utils.get_total_norm(gradients)) < 100
+
+
 def visible_pixels(ranks: Ranks, kernel: Kernel) -> npt.NDArray[np.bool_]:
     """Which pixels each pixel sees in one layer: bool (pixels, pixels)."""
     height, width = ranks.shape
