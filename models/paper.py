@@ -186,7 +186,13 @@ def _convolution(
     config: PaperConfig, inputs: int, outputs: int, *, dilation: int = 1, first: bool = False
 ) -> LMConv:
     kernel = Kernel(config.kernel_size, config.kernel_size, dilation, first)
-    return LMConv(inputs, outputs, kernel, mask_conditioning=config.mask_conditioning)
+    layer = LMConv(inputs, outputs, kernel, mask_conditioning=config.mask_conditioning)
+    # The first pixel of an order sees nothing. Without biases all of its features would be zero,
+    # and each normalisation would multiply its gradient by the inverse of a tiny deviation.
+    assert layer.bias is not None
+    bound = 1 / math.sqrt(inputs * kernel.taps)  # as PyTorch draws the biases of convolutions
+    nn.init.uniform_(layer.bias, -bound, bound)
+    return layer
 
 
 def _dilated(config: PaperConfig) -> LMConv:
