@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from lmzip.errors import FingerprintError, ModelError
 from lmzip.network.integer_network import IntegerNetwork, load_integer_network
-from lmzip.network.released import RELEASED
+from lmzip.network.released import PURPOSES, RELEASED, Purpose
 from lmzip.order.orders import Order
 
 UNIQUE_BYTES = 8  # of a fingerprint: no two models share so many by chance
@@ -69,6 +69,10 @@ class ModelEntry:
     path: Path
     orders: tuple[str, ...]
     notes: Mapping[str, Any]
+
+    @property
+    def purpose(self) -> Purpose | None:
+        return PURPOSES.get(self.name)
 
 
 def list_models() -> list[ModelEntry]:

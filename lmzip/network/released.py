@@ -1,8 +1,26 @@
-"""The numbers by which files name released models (FORMAT.md, "Models").
+"""The released models: the numbers by which files name them, what they are for, how well they do.
 
-A number is given once and never to another model, even if the first should be withdrawn.
+A number is given once and never to another model, even if the first should be withdrawn
+(FORMAT.md, "Models").
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 RELEASED = {1: "thumb", 2: "photo", 3: "thumb-any"}
+
+
+class Purpose(NamedTuple):
+    """What a model is for, and the bits per sample of real files on the set it is judged by."""
+
+    images: str
+    bpd: float
+    measured_on: str
+
+
+PURPOSES = {
+    "thumb": Purpose("thumbnails", 3.286, "CIFAR-10"),
+    "photo": Purpose("photographs", 3.494, "McMaster"),
+    "thumb-any": Purpose("thumbnails", 3.448, "CIFAR-10, raster"),
+}

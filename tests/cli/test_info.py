@@ -15,6 +15,7 @@ import lmzip
 from lmzip.cli.app import LazyGroup, app
 from lmzip.cli.console import Report, fit_name, format_size, shorten
 from lmzip.network.registry import load_model
+from lmzip.network.released import RELEASED
 
 
 def test_info_of_an_image(cli):
@@ -61,20 +62,30 @@ def test_info_loads_no_model_and_decodes_nothing(cli, tiny_model_path):
     assert cli("info", "x.lmz").code == 3
 
 
+def test_models_lists_the_released_ones_in_80_columns(cli):
+    lines = cli("models").out.splitlines()
+    assert lines[0].split() == ["model", "for", "order", "mult-adds", "size", "bpd"]
+    assert {line.split()[0] for line in lines[1:]} == set(RELEASED.values())
+    thumb = next(line for line in lines if line.startswith("thumb "))
+    network = load_model("thumb").network
+    assert thumb.split()[1:4] == ["thumbnails", "raster", f"{network.multiply_adds:,}"]
+    assert all(len(line) <= 80 for line in [*lines, *cli("models", "-v").out.splitlines()])
+
+
 def test_models_shows_what_a_model_says_of_itself(cli, monkeypatch, tiny_model_path):
     from lmzip.network import registry
 
     monkeypatch.setattr(registry, "WEIGHTS", tiny_model_path.parent)
-    result = cli("models")
     network = load_model(tiny_model_path).network
-    assert result.out.splitlines()[:4] == [
-        "tiny",
-        "  orders       raster",
-        f"  cost         {network.multiply_adds} multiply-adds a pixel",
+    lines = cli("models", "-v").out.splitlines()
+    assert lines[1].split()[:4] == ["tiny", "-", "raster", f"{network.multiply_adds:,}"]
+    assert lines[2:4] == [
         f"  fingerprint  {network.fingerprint()[:16]}",
+        "  orders       raster",
     ]
     entry = json.loads(cli("models", "--json").out)["files"][0]
     assert (entry["name"], entry["fingerprint"]) == ("tiny", network.fingerprint())
+    assert entry["purpose"] is None
 
 
 def test_demo_compares_and_restores(cli):

@@ -27,7 +27,7 @@ from lmzip.container.tuned_models import refer_to, tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.container.version_1 import read_stream
 from lmzip.network.registry import WEIGHTS, Model, load_model
-from lmzip.network.released import RELEASED
+from lmzip.network.released import PURPOSES, RELEASED
 from lmzip.network.tuning import LayerTuning, Tuning, list_layers
 from lmzip.order.orders import Order
 from lmzip.picture import MODES, Picture
@@ -50,6 +50,7 @@ def test_released_models_have_numbers() -> None:
         reference = refer_to(load_model(name))
         assert (reference.number, len(reference.fingerprint)) == (number, 2)
     assert {path.stem for path in WEIGHTS.glob("*.safetensors")} == set(RELEASED.values())
+    assert set(PURPOSES) == set(RELEASED.values())
 
 
 def test_a_plain_image_has_a_small_header() -> None:
