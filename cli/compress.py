@@ -36,7 +36,8 @@ from lmzip.cli.files import (
     is_folder,
 )
 from lmzip.cli.images import read_image
-from lmzip.cli.options import common_options, limit_options, output_options
+from lmzip.cli.options import common_options, limit_options, output_options, scheduler_option
+from lmzip.cli.shards import compress_shards
 from lmzip.formats import (
     LOSSY_SUFFIXES,
     READABLE_SUFFIXES,
@@ -45,6 +46,7 @@ from lmzip.formats import (
     time_block,
     with_format,
 )
+from lmzip.sharding import Recipe
 from lmzip.storage import to_path
 
 _SUFFIX = ".lmz"
@@ -55,6 +57,12 @@ _NAME_WIDTH = 18
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @output_options("The output: a file, or a folder for several inputs.")
 @click.option("--archive", is_flag=True, help="Pack all images into one file, given by -o.")
+@click.option(
+    "--shard", type=click.IntRange(1), metavar="N",
+    help="With --archive: archives of N images each, in the folder given by -o, and a manifest. "
+    "The same command again makes what is missing.",
+)  # fmt: skip
+@scheduler_option("shards are made")
 @click.option(
     "--model", default=Options.model, metavar="MODEL", help="A model's name, or its file."
 )
@@ -90,6 +98,8 @@ def compress_command(
     keep: bool,
     recursive: bool,
     archive: bool,
+    shard: int | None,
+    scheduler: str | None,
     model: str,
     order: str,
     effort: str,
@@ -118,6 +128,17 @@ def compress_command(
     options = Options(model, order, effort, threads, minutes=minutes)
     _check_choice(options)
     skipped = _SkippedJpegs()
+    if shard is not None or scheduler is not None:
+        if not archive or shard is None or output is None or not recursive:
+            raise click.UsageError("shards need --archive -r SOURCE -o FOLDER --shard N")
+        if to_stdout or not keep or skip_existing:
+            raise click.UsageError("shards exclude -c, --rm and --skip-existing")
+        if scheduler is not None:
+            options = replace(options, threads=threads or 1)  # workers have threads of their own
+        recipe = Recipe(options, strip, verify, limits)
+        return compress_shards(
+            inputs, output, shard, recipe, scheduler, skipped.is_wanted, force, report
+        )
     sources = find_sources(inputs, recursive, skipped.is_wanted, report)
     if skipped.count:
         files = count_of(skipped.count, "JPEG file")

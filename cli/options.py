@@ -43,6 +43,14 @@ def model_option(function: F) -> F:
     )(function)
 
 
+def scheduler_option(what: str) -> Callable[[F], F]:
+    """--scheduler of commands that a Dask cluster can do."""
+    return click.option(
+        "--scheduler", metavar="ADDRESS",
+        help=f"Where {what}: by the workers of this Dask scheduler, tcp://HOST:8786.",
+    )  # fmt: skip
+
+
 def limit_options(function: F) -> F:
     """--max-pixels and the other limits; the command gets `limits`."""
 

@@ -12,7 +12,8 @@ from lmzip import Archive, DamagedError, InputError, Limits, Picture, decompress
 from lmzip.cli.console import Report, VerificationError, fit_name
 from lmzip.cli.files import Source, find_sources
 from lmzip.cli.images import read_image
-from lmzip.cli.options import common_options, limit_options, model_option
+from lmzip.cli.options import common_options, limit_options, model_option, scheduler_option
+from lmzip.cli.verify_shards import is_manifest, verify_files
 from lmzip.storage import to_path
 
 
@@ -24,6 +25,7 @@ from lmzip.storage import to_path
     help="Compare with an image; an archive, with a folder of images.",
 )
 @click.option("-r", "--recursive", is_flag=True, help="Go through folders.")
+@scheduler_option("files are decoded")
 @model_option
 @limit_options
 @common_options()
@@ -31,6 +33,7 @@ def verify_command(
     inputs: tuple[str, ...],
     against: str | None,
     recursive: bool,
+    scheduler: str | None,
     model: str | None,
     limits: Limits,
     threads: int,
@@ -38,8 +41,16 @@ def verify_command(
     quiet: bool,
     verbose: int,
 ) -> int:
-    """Decode files, check every checksum, and write nothing."""
+    """Decode files, check every checksum, and write nothing.
+
+    Of a manifest.json, every shard must be there, with the bytes that the manifest states.
+    """
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
+    if scheduler is not None or any(map(is_manifest, inputs)):
+        if against is not None:
+            raise click.UsageError("--against compares single files, without a cluster")
+        verify_files(inputs, recursive, model, threads, limits, scheduler, report)
+        return report.finish()
     sources = find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report)
     if against is not None and len(sources) != 1:
         raise click.UsageError("--against compares one file with one image or folder")

@@ -26,6 +26,7 @@ from support.import_graph import (
 
 import lmzip
 import lmzip.formats
+import lmzip.sharding
 import lmzip.storage
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +40,7 @@ LEVELS = {  # each part of the codec uses those of lower levels
     "parallel": 5,
     "selection": 6,
     "container": 7,
-    **dict.fromkeys(("api", "bit_costs", "generation", "pillow_plugin"), 8),
+    **dict.fromkeys(("api", "bit_costs", "generation", "pillow_plugin", "sharding"), 8),
     "models": 9,
     "cli": 10,
 }
@@ -62,6 +63,7 @@ ENCODING = (
 PUBLISHED = {
     "lmzip": lmzip.__all__,
     "lmzip.formats": lmzip.formats.__all__,
+    "lmzip.sharding": lmzip.sharding.__all__,
     "lmzip.storage": lmzip.storage.__all__,
 }
 

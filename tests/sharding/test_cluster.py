@@ -1,0 +1,179 @@
+"""Shards on Dask: the same bytes, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli_runner import COMMAND, Cli, make_picture, write_image
+
+import lmzip
+from lmzip.sharding import open_cluster
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    """Return the address of a scheduler with two workers, all in this process."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number in range(7):
+        write_image(tmp_path / f"photos/{number}.png", make_picture(seed=number))
+    return tmp_path / "photos"
+
+
+def contents(folder: str | Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+
+
+@pytest.mark.usefixtures("photos")
+def test_a_cluster_makes_and_verifies_what_one_machine_makes(cli: Cli, scheduler: str) -> None:
+    command = ["--archive", "-r", "photos", "--shard", 2]
+    assert cli.compress(*command, "-o", "alone").code == 0
+    result = cli.compress(*command, "-o", "together", "--scheduler", scheduler, "--json")
+    assert (result.code, result.err) == (0, "")
+    assert json.loads(result.out)["total"]["shards"] == 4
+    assert contents("together") == contents("alone")
+    verify = ["verify", "--model", cli.model, "--scheduler", scheduler, "together/manifest.json"]
+    assert cli(*verify).code == 0
+    shard = Path("together/shard-000002.lmz")
+    shard.write_bytes(shard.read_bytes()[:-30] + bytes(30))
+    assert cli(*verify).code == 3
+
+
+def test_a_picture_that_fails_is_named_by_the_client(
+    cli: Cli, scheduler: str, photos: Path
+) -> None:
+    (photos / "3.png").write_bytes(b"GIF89a nothing")
+    command = ["--archive", "-r", "photos", "--shard", 2, "-o", "set", "--scheduler", scheduler]
+    result = cli.compress(*command)
+    assert result.code == 1
+    assert result.err.startswith("lmzip: 3.png: ")
+
+
+def square(number: int) -> int:
+    if number == 5:
+        raise lmzip.InputError("five")
+    if number == 6:
+        raise RuntimeError("six")
+    return number * number
+
+
+def test_few_tasks_are_under_way_and_errors_come_back(
+    scheduler: str,
+) -> None:
+    taken: list[int] = []
+
+    def tasks() -> Iterator[int]:
+        for number in range(40):
+            taken.append(number)
+            yield number
+
+    results: dict[int, Any] = {}
+    with open_cluster(scheduler) as cluster:
+        for number, result in cluster.run(square, tasks()):
+            results[number] = result
+            assert len(taken) - len(results) <= 4  # two for each of two threads
+    assert len(results) == 40
+    assert results[7] == 49
+    assert isinstance(results[5], lmzip.InputError)
+    assert str(results[6]) == "RuntimeError: six"
+    assert isinstance(results[6], lmzip.LmzipError)
+
+
+@pytest.mark.usefixtures("photos")
+def test_no_scheduler_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmzip.sharding.cluster._CONNECT", "1s")
+    command = ["--archive", "-r", "photos", "--shard", 2, "-o", "set"]
+    result = cli.compress(*command, "--scheduler", "tcp://127.0.0.1:9")
+    assert result.code == 1
+    assert result.err.startswith("lmzip: tcp://127.0.0.1:9: no scheduler answers")
+    assert result.err.count("\n") == 1
+
+
+@contextmanager
+def processes(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """Start a scheduler and two workers in processes of their own."""
+    found = folder / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
+    started = [start_quietly([*command, "--scheduler-file", str(found)])]
+    try:
+        for _ in range(300):
+            if found.exists() and found.read_text():
+                break
+            time.sleep(0.1)
+        address = json.loads(found.read_text())["address"]
+        started += [start_worker(address, folder) for _ in range(2)]
+        yield address, started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def start_worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny"]
+    options = ["--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    return start_quietly([*command, *options])
+
+
+def start_quietly(command: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_killed_workers_and_clients_lose_nothing(
+    cli: Cli, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A worker is killed and replaced, then the client is; all shards are there."""
+    for number in range(120):
+        write_image(tmp_path / f"many/{number:03d}.png", make_picture("RGB", 64, 64, number))
+    command = ["compress", "--model", cli.model, "--archive", "-r", "many", "--shard", 6]
+    assert cli(*command, "-o", "alone").code == 0
+    target = tmp_path / "together"
+    with processes(tmp_path_factory.mktemp("dask")) as (address, started):
+        client = [*COMMAND, *map(str, command), "-o", str(target), "--scheduler", address]
+
+        def start_client() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def wait_for_shards(count: int, process: subprocess.Popen[bytes]) -> None:
+            for _ in range(1200):
+                if len(list(target.glob("shard-*.lmz"))) >= count or process.poll() is not None:
+                    return
+                time.sleep(0.05)
+            pytest.fail(f"{count} shards were never there")
+
+        running = start_client()
+        wait_for_shards(4, running)
+        started[1].send_signal(signal.SIGKILL)
+        started.append(start_worker(address, tmp_path))
+        wait_for_shards(9, running)
+        running.kill()
+        running.communicate()
+        before = {path: path.stat().st_ino for path in target.glob("shard-*.lmz")}
+        assert len(before) >= 9
+        running = start_client()
+        _, errors = running.communicate(timeout=120)
+        assert running.returncode == 0, errors.decode()
+        kept = [path for path, number in before.items() if path.stat().st_ino == number]
+        assert len(kept) >= len(before) - 2  # but for those whose records were not yet written
+    assert contents("alone") == contents(target)
