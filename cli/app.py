@@ -35,6 +35,7 @@ _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "train": ("torch_commands", "Train a network by a recipe."),
     "eval": ("torch_commands", "Measure a network's bits per dimension."),
     "export": ("torch_commands", "Turn a trained network into a model file."),
+    "tune": ("torch_commands", "Let a model learn from your images."),
     "import": ("torch_commands", "Convert a checkpoint of the paper's authors."),
 }
 _EPILOGUE = """

@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -134,23 +134,14 @@ class Report:
         if self.quiet or not sys.stderr.isatty():
             yield None
             return
-        began = drawn = time.monotonic()
-
-        def update(done: int, total: int) -> None:
-            nonlocal drawn
-            now = time.monotonic()
-            if now - began >= _BAR_DELAY and now - drawn >= _BAR_INTERVAL and total:
-                drawn = now
-                self._draw_bar(label, done / total, (now - began) * (total - done) / max(1, done))
-
         try:
-            yield update
+            yield _Bar(label, self._draw_bar)
         finally:
             self._clear_bar()
 
-    def _draw_bar(self, label: str, share: float, left: float) -> None:
+    def _draw_bar(self, label: str, note: str, share: float, left: float) -> None:
         columns = min(80, shutil.get_terminal_size().columns) - 1
-        tail = f" {share:4.0%} {left:5.0f} s left"
+        tail = f"{note and ' '}{note} {share:4.0%} {left:5.0f} s left"
         name = shorten(label, max(8, columns // 3))
         width = max(4, columns - len(name) - len(tail) - 3)
         bar = "#" * round(share * width)
@@ -164,6 +155,29 @@ class Report:
             sys.stderr.write(f"\r{' ' * self._bar_width}\r")
             sys.stderr.flush()
             self._bar_width = 0
+
+
+class _Bar:
+    """Counts the steps of a job, and draws itself from time to time."""
+
+    def __init__(self, label: str, draw: Callable[[str, str, float, float], None]) -> None:
+        self._label, self._note, self._draw = label, "", draw
+        self._began = self._stage = self._drawn = time.monotonic()
+        self._done = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done < self._done:  # the next stage of the work
+            self._stage, self._note = now, ""
+        self._done = done
+        if now - self._began >= _BAR_DELAY and now - self._drawn >= _BAR_INTERVAL and total:
+            self._drawn = now
+            left = (now - self._stage) * (total - done) / max(1, done)
+            self._draw(self._label, self._note, done / total, left)
+
+    def note(self, text: str) -> None:
+        """Show what the work has come to, beside the bar."""
+        self._note = text
 
 
 def _reason_for(name: str, error: OSError) -> str:

@@ -40,4 +40,5 @@ class TorchCommand(click.Command):
 train_command = TorchCommand("train", "lmzip.cli.train", "command")
 eval_command = TorchCommand("eval", "lmzip.cli.evaluate", "command")
 export_command = TorchCommand("export", "lmzip.cli.export", "command")
+tune_command = TorchCommand("tune", "lmzip.cli.tune", "command")
 import_command = TorchCommand("import", "lmzip.cli.import_weights", "command")

@@ -1,13 +1,16 @@
-"""lmzip train, eval, export and import from the command line, and what they say without torch."""
+"""lmzip train, eval, export, tune and import: what they do, and what they say without torch."""
 
 import importlib.util
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support.cli_runner import make_picture, write_image
+from support.networks import compact_network, smooth_images, write_model
 
+from lmzip import MODES, Picture
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.import_reference import reference_name
 from lmzip.models.paper import PaperConfig, PaperNetwork
@@ -25,7 +28,7 @@ def weights(cli):
     return "float.safetensors"
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "export", "import"])
+@pytest.mark.parametrize("command", ["train", "eval", "export", "tune", "import"])
 def test_without_torch_one_line_says_what_to_install(cli, monkeypatch, command):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -126,3 +129,28 @@ def test_import_refuses_other_files(cli):
     result = cli("import", "x.pth", "-o", "ours.safetensors")
     assert (result.code, len(result.err.splitlines())) == (4, 1)
     assert not Path("ours.safetensors").exists()
+
+
+def test_tune_writes_a_model_for_files_like_those_it_learnt_from(cli, monkeypatch, tmp_path):
+    """What is left out of learning gets smaller, and the model file is an ordinary one."""
+    write_model(compact_network(name="small"), tmp_path)
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 12)
+    for number in range(8):
+        image = 255 - smooth_images(1, 64, 64, noise=1.0, seed=number)[0][:, :, ::-1]
+        picture = Picture(np.ascontiguousarray(image), MODES["RGB"])
+        write_image(Path(f"images/{number}.png"), picture)
+    small = tmp_path / "small.safetensors"
+    result = cli("tune", "images", "-o", "mine.safetensors", "--model", small, "--minutes", 20)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0].startswith("7 images learnt from")
+    before, after = (float(lines[n].split(" bpd")[0].split()[-1]) for n in (1, 2))
+    assert after < 0.98 * before
+    network = load_integer_network(Path("mine.safetensors"))
+    assert (network.name, network.notes["tuned_from"].split()[0]) == ("mine", "small")
+    assert cli("compress", "images/0.png", "--model", "mine.safetensors").code == 0
+    assert cli("tune", "images", "-o", "mine.safetensors", "--model", small).code == 2
+    result = cli("tune", "images", "-o", "other.safetensors", "--model", small, "--minutes", 1e-6)
+    assert result.code == 1
+    assert "nothing was learnt" in result.err
+    assert not Path("other.safetensors").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,21 @@ import pytest
 from support.networks import compact_network, smooth_images, write_model
 
 import lmzip
-from lmzip.models import tune
+from lmzip.models.tuned_layers import Plan
+
+
+class Bar:
+    """A progress that takes notes."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int]] = []
+        self.notes: list[str] = []
+
+    def __call__(self, done: int, total: int) -> None:
+        self.steps.append((done, total))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +34,8 @@ def quick_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a small network in the place of the released ones, and let it learn fast."""
     write_model(compact_network(name="small"), tmp_path)
     monkeypatch.setattr("lmzip.network.registry.WEIGHTS", tmp_path)
-    monkeypatch.setattr("lmzip.models.tune.PASSES", 130)
-    plan = tune.Plan(rate=2e-2)
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 64)
+    plan = Plan(rate=1e-2, weight_rate=0.03)
     monkeypatch.setattr("lmzip.models.tune.Plan", lambda: plan)
 
 
@@ -31,19 +46,20 @@ def unusual_image(seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 def test_a_picture_that_is_learnt_from_is_smaller() -> None:
     image = unusual_image()
-    told: list[tuple[int, int]] = []
+    bar = Bar()
     plain = lmzip.compress(image, model="small")
     options = lmzip.Options(model="small", effort="max", minutes=20)
     picture = lmzip.Picture(image, lmzip.MODES["RGB"])
-    data = lmzip.compress_picture(picture, options, lambda *step: told.append(step))
+    data = lmzip.compress_picture(picture, options, bar)
     assert len(data) < 0.98 * len(plain)
     assert np.array_equal(lmzip.decompress(data), image)
     assert 0 < (lmzip.read_info(data).tuning or 0) < len(data)
-    assert told[-1][0] == told[-1][1]
+    assert bar.steps[-1][0] == bar.steps[-1][1]
+    assert re.fullmatch(r"learning -\d+\.\d\d %", bar.notes[-1])
 
 
 def test_pictures_of_an_archive_learn_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmzip.models.tune.PASSES", 45)
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 24)
     images = [unusual_image(seed) for seed in range(3)]
     plain = lmzip.compress_batch(images, model="small")
     pictures = [(None, lmzip.Picture(image, lmzip.MODES["RGB"])) for image in images]
