@@ -22,12 +22,14 @@ int pixel_stride(const Network *network) { return 2 * ((network->channels + 1) /
 void take_columns(Run *run, int start, int stop) {
     int n = 0, first = 0;
     for (int g = 0; g < run->groups; first += run->group_sizes[g++])
-        for (int place = start; place < stop; place++)
+        for (int place = start; place < stop; place++) {
+            const uint32_t row = (uint32_t)(place % run->ring) * run->images + first;
             for (int i = 0; i < run->group_sizes[g]; i++, n++) {
                 run->place[n] = place;
                 run->image[n] = first + i;
-                run->own[n] = (uint32_t)(place % run->ring) * run->images + first + i;
+                run->own[n] = row + i;
             }
+        }
     run->start = start;
     run->stop = stop;
     run->n = n;
@@ -46,16 +48,20 @@ void write_pixels(Run *run, const uint8_t *samples) {
     }
 }
 
-/* Find the rows of the neighbours of the columns at hand, in a ring of some places. */
+/* Find the rows of the neighbours of the columns at hand, in a ring of some places. A ring holds
+ * all places that are still seen, so a neighbour lies less than once around it back. */
 static void locate(const Run *run, const View *view, int ring) {
     const uint32_t hidden = (uint32_t)ring * run->images;
     for (int i = 0; i < run->n; i++) {
         const int32_t *places = view->places + (size_t)run->place[i] * view->used;
+        const int here = run->place[i] % ring;
         uint32_t *at = view->at + (size_t)i * view->used;
-        for (int u = 0; u < view->used; u++)
-            at[u] = places[u] == run->pixels
-                        ? hidden
-                        : (uint32_t)(places[u] % ring) * run->images + run->image[i];
+        for (int u = 0; u < view->used; u++) {
+            int place = here - (run->place[i] - places[u]);
+            place += place < 0 ? ring : 0;
+            at[u] = places[u] == run->pixels ? hidden
+                                             : (uint32_t)place * run->images + run->image[i];
+        }
     }
 }
 

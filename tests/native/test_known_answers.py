@@ -39,10 +39,11 @@ MISTAKES = {
         "if (level == LEVELS)\n        return 1 <<",
         "if (0)\n        return 1 <<",
     ),
+    "leaves the ring": ("network.c", "place < 0 ? ring : 0", "place < 0 ? ring - 1 : 0"),
     "confuses the images": (
         "network.c",
-        "% ring) * run->images + run->image[i]",
-        "% ring) * run->images",
+        "(uint32_t)place * run->images + run->image[i]",
+        "(uint32_t)place * run->images",
     ),
 }
 
