@@ -23,6 +23,7 @@ from lmzip import (
     check_options,
     compress_picture,
     decompress_picture,
+    is_archive,
     pack_archive,
     read_info,
 )
@@ -41,8 +42,11 @@ from lmzip.cli.shards import compress_shards
 from lmzip.formats import (
     LOSSY_SUFFIXES,
     READABLE_SUFFIXES,
+    Reading,
+    describe_frames,
     file_times,
-    strip_metadata,
+    keep_frames,
+    strip_frames,
     time_block,
     with_format,
 )
@@ -168,11 +172,24 @@ def compress_command(
 
 @dataclass(frozen=True)
 class _Read:
-    """What is to be compressed, and the size and version of its file."""
+    """What is to be compressed, one picture or several frames; the size and version of its file."""
 
-    picture: Picture
+    pictures: list[Picture]
     size: int
     version: Hashable
+    losses: tuple[str, ...] = ()  # what of the file is in none of its pictures
+
+    @property
+    def samples(self) -> int:
+        """Bytes of all samples."""
+        return sum(picture.samples.nbytes for picture in self.pictures)
+
+    def describe(self) -> str:
+        """Return size, mode and metadata in words."""
+        first, count = self.pictures[0], len(self.pictures)
+        frames = f"{count} frames, the first " if count > 1 else ""
+        blocks = " ".join(first.metadata) or "none"
+        return f"{frames}{first.width}x{first.height} {first.mode.name}, metadata: {blocks}"
 
 
 class _Compression:
@@ -202,22 +219,18 @@ class _Compression:
         if not exists:
             targets.check(target, source)
         read = self._read(source, remember_format=True)
-        picture = read.picture
         if exists:
             self._skip(source, target, read, targets)
             return
-        self.report.note(
-            f"{source.name}: {picture.width}x{picture.height} {picture.mode.name}, "
-            f"metadata: {' '.join(picture.metadata) or 'none'}"
-        )
+        self.report.note(f"{source.name}: {read.describe()}")
         with self.report.progress(source.name) as progress:
-            data = compress_picture(picture, self.options, progress)
+            data = self._encode(read.pictures, progress)
         if self.verify:
             with self.report.progress(f"verify {source.name}") as progress:
-                decoded = self._decode(data, progress)
-            _compare(decoded, picture)
-        targets.write(target, source, data, file_times(picture.metadata))
-        self._print(source.name, target, picture, data, time.monotonic() - began)
+                self._verify(data, read.pictures, progress)
+        targets.write(target, source, data, file_times(read.pictures[0].metadata))
+        info = read_info(data, limits=self.limits)
+        self._describe(source.name, target, read.samples, info, time.monotonic() - began)
         larger = 0 < read.size < len(data)
         if larger:
             self.report.warn(
@@ -226,21 +239,36 @@ class _Compression:
         if not self.keep:
             self._remove(source, target, read, targets, larger)
 
-    def _decode(self, data: bytes, progress: Progress | None = None) -> Picture:
-        return decompress_picture(
+    def _encode(self, pictures: list[Picture], progress: Progress | None) -> bytes:
+        """Return the image file of a picture, or the archive of several frames."""
+        if not _are_frames(pictures):
+            return compress_picture(pictures[0], self.options, progress)
+        frames = ((None, picture) for picture in pictures)
+        return pack_archive(frames, self.options, progress, gather_metadata=True)
+
+    def _verify(
+        self, data: bytes, pictures: list[Picture], progress: Progress | None = None
+    ) -> None:
+        """Raise VerificationError unless a file holds these pictures."""
+        if is_archive(data):
+            self._verify_archive(data, pictures)
+            return
+        decoded = decompress_picture(
             data,
             model=self._own_model(),
             threads=self.options.threads,
             progress=progress,
             limits=self.limits,
         )
+        for picture in pictures:
+            _compare(decoded, picture)
 
     def _skip(self, source: Source, target: Path, read: _Read, targets: Targets) -> None:
         """Pass over a file whose output is there; raises OutputError if that is another's."""
         targets.check_input(target, source)
         existing = Source(target, Path(target.name)).read(self.limits)
         try:
-            _compare(self._decode(existing), read.picture)
+            self._verify(existing, read.pictures)
         except LmzipError:
             raise OutputError(
                 f"{target} exists and is not this image", "-f overwrites it"
@@ -256,7 +284,9 @@ class _Compression:
         target = to_path(targets.output or STANDARD)
         name = str(target)
         pictures: list[tuple[str, Picture]] = []
-        used: dict[str, tuple[Source, _Read]] = {}
+        has_frames = False
+        used: dict[str, Source] = {}
+        done: list[tuple[Source, _Read]] = []
         if not targets.to_stdout:
             targets.check_target(target)
         for source in sources:
@@ -264,18 +294,20 @@ class _Compression:
                 inside = "stdin" if source.is_stdin else source.relative.as_posix()
                 if not targets.to_stdout:
                     targets.check_input(target, source)
-                if inside in used:
-                    other, _ = used[inside]
-                    raise OutputError(f"{other.name} already has the name {inside} in the archive")
+                _check_names([inside], used)
                 if not _is_utf8(inside):
                     raise OutputError("names in an archive must be UTF-8, and this one is not")
                 read = self._read(source)
-                pictures.append((inside, read.picture))
-                used[inside] = source, read
+                names = _name_frames(inside, len(read.pictures))
+                _check_names(names, used)
+                pictures += zip(names, read.pictures, strict=True)
+                has_frames |= _are_frames(read.pictures)
+                used.update(dict.fromkeys(names, source))
+                done.append((source, read))
         if not pictures:
             return
         with self.report.progress(name) as progress:
-            data = pack_archive(pictures, self.options, progress)
+            data = pack_archive(pictures, self.options, progress, gather_metadata=has_frames)
         if self.verify:
             self._verify_archive(data, [picture for _, picture in pictures])
         targets.write(target, Source(Path(STANDARD), Path(STANDARD)), data)
@@ -284,14 +316,16 @@ class _Compression:
             name, target, total, read_info(data, limits=self.limits), time.monotonic() - self.began
         )
         if not self.keep:
-            for source, read in used.values():
+            for source, read in done:
                 self._remove(source, target, read, targets)
 
     def _remove(
         self, source: Source, target: Path, read: _Read, targets: Targets, larger: bool = False
     ) -> None:
-        """Delete an input, all of which is in the output."""
-        if larger:
+        """Delete an input, if all of it is in the output."""
+        if read.losses:
+            self.report.warn(source.name, "not deleted: not all of it is in the output")
+        elif larger:
             self.report.warn(source.name, "not deleted: it is smaller than the output")
         else:
             targets.remove_input(source, target, read.version)
@@ -300,6 +334,10 @@ class _Compression:
         with Archive(
             data, model=self._own_model(), threads=self.options.threads, limits=self.limits
         ) as archive:
+            if len(archive) != len(pictures):
+                raise VerificationError(
+                    f"verification failed: {len(archive)} images of {len(pictures)}"
+                )
             for number, decoded in archive.restore(range(len(archive))):
                 if isinstance(decoded, DamagedError):
                     raise decoded
@@ -328,31 +366,34 @@ class _Compression:
         version = None if self.keep else source.version()
         status, data = source.status(), source.read(self.limits)
         reading = read_image(data, self.limits)
-        if not self.keep and not reading.complete:
-            raise InputError(
-                f"{reading.frames} frames, of which only the first could be kept: "
-                "not compressed with --rm"
-            )
         for remark in reading.warnings:
             self.report.warn(source.name, remark)
-        picture = reading.picture
-        if self.strip:
-            picture = strip_metadata(picture)
-        elif status is not None:
-            picture = replace(picture, metadata={**picture.metadata, "TIME": time_block(status)})
-        if remember_format:
-            picture = with_format(picture, reading.format)
-        return _Read(picture, len(data), version)
+        pictures = self._read_frames(source, data, reading)
+        losses = () if self.strip or describe_frames(pictures[0].metadata) else reading.losses
+        for loss in losses:
+            self.report.warn(source.name, f"not kept: {loss}")
+        first, *others = strip_frames(pictures) if self.strip else pictures
+        if not self.strip and status is not None:
+            first = replace(first, metadata={**first.metadata, "TIME": time_block(status)})
+        if remember_format and not others:
+            first = with_format(first, reading.format)
+        return _Read([first, *others], len(data), version, losses)
+
+    def _read_frames(self, source: Source, data: bytes, reading: Reading) -> list[Picture]:
+        """Return all pictures of a file; if they cannot be kept, the first, but not with --rm."""
+        if reading.complete and reading.format != "GIF":
+            return [reading.picture]
+        try:
+            return keep_frames(data, reading, self.limits)
+        except InputError as error:
+            kept = f"only the first of {count_of(reading.frames, 'frame')} can be kept ({error})"
+        if not self.keep:
+            raise InputError(f"{kept}: not compressed with --rm")
+        self.report.warn(source.name, kept)
+        return [reading.picture]
 
     def _own_model(self) -> str | None:
         return None if self.options.model == Options.model else self.options.model
-
-    def _print(
-        self, name: str, target: Path, picture: Picture, data: bytes, seconds: float
-    ) -> None:
-        self._describe(
-            name, target, picture.samples.nbytes, read_info(data, limits=self.limits), seconds
-        )
 
     def _describe(self, name: str, target: Path, raw: int, info: Info, seconds: float) -> None:
         """Print the line of a file, and add it to the totals."""
@@ -411,6 +452,24 @@ def _check_choice(options: Options) -> None:
         check_options(options)
     except InputError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _are_frames(pictures: list[Picture]) -> bool:
+    """Whether pictures are frames of a file, rather than one that other formats can hold too."""
+    described = describe_frames(pictures[0].metadata)
+    return described is not None and not described.is_one_picture
+
+
+def _name_frames(name: str, count: int) -> list[str]:
+    """Return the names of a file's frames in an archive: a.gif, a.gif#2, a.gif#3, ..."""
+    return [name, *(f"{name}#{number}" for number in range(2, count + 1))]
+
+
+def _check_names(names: list[str], used: dict[str, Source]) -> None:
+    """Raise OutputError if a name in an archive is taken."""
+    for name in names:
+        if name in used:
+            raise OutputError(f"{used[name].name} already has the name {name} in the archive")
 
 
 def _is_utf8(name: str) -> bool:

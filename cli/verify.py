@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,8 +14,10 @@ from lmzip import Archive, DamagedError, InputError, Limits, Picture, decompress
 from lmzip.cli.console import Report, VerificationError, fit_name
 from lmzip.cli.files import Source, find_sources
 from lmzip.cli.images import read_image
+from lmzip.cli.members import Member, Members
 from lmzip.cli.options import common_options, limit_options, model_option, scheduler_option
 from lmzip.cli.verify_shards import is_manifest, verify_files
+from lmzip.formats import read_frames
 from lmzip.storage import to_path
 
 
@@ -80,7 +84,7 @@ def verify_source(
                 data, model=model, threads=threads, progress=progress, limits=limits
             )
         if against is not None:
-            _compare(picture, to_path(against), limits)
+            _compare(picture, _read_original(to_path(against), limits), to_path(against))
     same = f", the same as {against}" if against else ""
     seconds = time.monotonic() - began
     report.result(
@@ -95,27 +99,86 @@ def verify_source(
 def _verify_archive(
     data: bytes | str, model: str | None, threads: int, limits: Limits, against: str | None
 ) -> None:
-    """Decode all images; compare each with the file of its name in a folder, if one is given."""
+    """Decode all images; compare each with the file of its name in a folder, if one is given.
+
+    The frames of a single file are compared with that file.
+    """
     with Archive(data, model=model, threads=threads, limits=limits) as archive:
-        names = archive.names
-        if against is not None and (names is None or not to_path(against).is_dir()):
-            raise InputError("an archive with names is compared with a folder")
+        members = Members(archive)
+        originals = _Originals(archive, members, against, limits)
         for number, picture in archive.restore(range(len(archive))):
             if isinstance(picture, DamagedError):
                 raise picture
-            if against is not None and names is not None:
-                try:
-                    _compare(picture, to_path(against) / names[number], limits)
-                except VerificationError as error:
-                    raise VerificationError(f"{names[number]} {error}") from None
+            originals.compare(number, picture)
 
 
-def _compare(picture: Picture, against: Path, limits: Limits) -> None:
-    """Raise VerificationError unless an image file has the very same samples."""
+class _Originals:
+    """The files that the images of an archive are compared with, if any."""
+
+    def __init__(
+        self, archive: Archive, members: Members, against: str | None, limits: Limits
+    ) -> None:
+        self._limits = limits
+        self._files: dict[int, tuple[Member, Path]] = {}
+        self._frames: tuple[Path | None, list[Picture]] = None, []  # of the file in use
+        if against is None:
+            return
+        path = to_path(against)
+        if not members.is_single_file and (archive.names is None or not path.is_dir()):
+            raise InputError("an archive with names is compared with a folder")
+        for member in members.all:
+            place = path if members.is_single_file else path / member.name
+            self._files |= dict.fromkeys(member.numbers, (member, place))
+
+    def compare(self, number: int, picture: Picture) -> None:
+        """Raise VerificationError if an image is not the one of its file."""
+        if number not in self._files:
+            return
+        member, path = self._files[number]
+        if member.frames is None:
+            with _naming(member.name):
+                _compare(picture, _read_original(path, self._limits), path)
+            return
+        if self._frames[0] != path:
+            self._frames = path, _read_original_frames(path, self._limits)
+        frame, frames = number - member.numbers[0], self._frames[1]
+        with _naming(f"frame {frame}"):
+            if len(frames) != len(member.numbers):
+                raise VerificationError(f"is of {len(member.numbers)}, {path} has {len(frames)}")
+            _compare(picture, frames[frame], path)
+            if picture.metadata.get("FRMS") != frames[frame].metadata.get("FRMS"):
+                raise VerificationError(f"is shown in another way than in {path}")
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Say which image of an archive it is that differs."""
     try:
-        original = read_image(Source(against, against).read(limits), limits).picture
+        yield
+    except VerificationError as error:
+        raise VerificationError(f"{name} {error}") from None
+
+
+def _read_original(path: Path, limits: Limits) -> Picture:
+    with _naming_file(path):
+        return read_image(Source(path, path).read(limits), limits).picture
+
+
+def _read_original_frames(path: Path, limits: Limits) -> list[Picture]:
+    with _naming_file(path):
+        return read_frames(Source(path, path).read(limits), limits)
+
+
+@contextlib.contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
+    try:
+        yield
     except InputError as error:
-        raise InputError(f"{against}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
+
+
+def _compare(picture: Picture, original: Picture, against: Path) -> None:
+    """Raise VerificationError unless a picture has the very same samples as an original."""
     if original.mode != picture.mode:
         raise VerificationError(f"is {picture.mode.name}, {against} is {original.mode.name}")
     if original.samples.shape != picture.samples.shape:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from lmzip.errors import InputError, LimitError
@@ -29,13 +29,14 @@ _FREE_SAMPLES = 1 << 19
 NETWORK_PIXEL, SAMPLE_BYTE, WEBP_PIXEL = 700, 6, 20
 # Likewise of a pixel that Pillow reads, in whatever mode, and of a sample that is written as text.
 PILLOW_PIXEL, PLAIN_SAMPLE = 24, 100
+FRAME_PIXEL = 8  # of a pixel of an animation, all of which is in memory: four samples of 16 bits
 
 
 @dataclass(frozen=True)
 class Limits:
     """What one file may ask for.
 
-    pixels:   of an image; of all images of a batch, which are decoded together
+    pixels:   of an image; of all images of a batch or frames of a file, which are kept together
     images:   of an archive; frames of an animation, pages of a document
     metadata: bytes of metadata and of other descriptions, inflated: of an image, or of an index
     density:  samples for each byte of a network's streams, which bounds the time of decoding
@@ -70,6 +71,14 @@ class Limits:
         if height * width * count > self.pixels:
             images = f"{count} images of " if count > 1 else ""
             raise _too_much("pixels", f"{images}{width}x{height} pixels", self.pixels)
+
+    def check_frames(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """Raise LimitError if the frames of a file, by height and width, are too much together."""
+        self.check_images(len(sizes))
+        pixels = sum(height * width for height, width in sizes)
+        if pixels > self.pixels:
+            raise _too_much("pixels", f"{len(sizes)} frames of {pixels} pixels", self.pixels)
+        self.check_memory(pixels * FRAME_PIXEL)
 
     def check_images(self, count: int) -> None:
         """Raise LimitError if an archive has too many images."""

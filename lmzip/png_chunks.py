@@ -42,6 +42,16 @@ def split_png(data: bytes) -> Iterator[PngChunk]:
         position = end
 
 
+def find_end(data: bytes) -> int:
+    """Return where a PNG file ends that `split_png` finds whole; anything may follow."""
+    position, kind = len(SIGNATURE), b""
+    while kind != b"IEND":
+        length = int.from_bytes(data[position : position + 4], "big")
+        kind = data[position + 4 : position + 8]
+        position += 12 + length
+    return position
+
+
 def _frame_chunk(kind: bytes, content: bytes) -> bytes:
     checksum = zlib.crc32(kind + content)
     return len(content).to_bytes(4, "big") + kind + content + checksum.to_bytes(4, "big")

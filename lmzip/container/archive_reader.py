@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index, split_streams
+from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
-from lmzip.container.image_reader import decompress_picture
+from lmzip.container.image_file import read_image_header
+from lmzip.container.image_reader import decompress_picture, salvage_picture
 from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError
 from lmzip.limits import NETWORK_PIXEL, Limits, resolve_limits
@@ -90,6 +92,19 @@ class Archive(Sequence[Samples]):
                 yield self[run.pop()]
         yield from (picture.samples for picture in self.pictures(run))
 
+    def metadata(self, number: int) -> Mapping[str, bytes]:
+        """Return what the index has of an image's metadata, without decoding the image."""
+        return self._index.metadata.get(range(len(self))[number], {})
+
+    def size(self, number: int) -> tuple[int, int]:
+        """Return the height and width of an image, without decoding it."""
+        chunk, _ = self._places[range(len(self))[number]]
+        if chunk.batch is not None:
+            return chunk.batch.height, chunk.batch.width
+        data = read_chunk(self._data, chunk)
+        header = read_image_header(Reader(data, limits=self._limits))
+        return header.height, header.width
+
     def picture(self, number: int) -> Picture:
         """Return one image with its mode and metadata."""
         return self.pictures([range(len(self))[number]])[0]
@@ -105,6 +120,25 @@ class Archive(Sequence[Samples]):
             metadata = self._index.metadata.get(number, picture.metadata)
             pictures.append(Picture(picture.samples, picture.mode, metadata))
         return pictures
+
+    def salvage(self, number: int) -> tuple[Picture, list[str]]:
+        """Return what is whole of a damaged image, with zeros elsewhere, and what is lost.
+
+        Raises DamagedError if nothing is: images of a batch share a stream, and their fate.
+        """
+        chunk, _ = self._places[range(len(self))[number]]
+        if chunk.batch is not None:
+            return self.picture(number), []
+        data = bytes(self._data[chunk.offset : chunk.offset + chunk.size])
+        picture, losses = salvage_picture(
+            data,
+            model=self._model,
+            threads=self._threads,
+            limits=self._limits,
+            shared=self._index.models,
+        )
+        metadata = self._index.metadata.get(number, picture.metadata)
+        return Picture(picture.samples, picture.mode, metadata), losses
 
     def restore(self, numbers: Sequence[int]) -> Iterator[tuple[int, Picture | DamagedError]]:
         """Decode images chunk by chunk, and give each with its number; damaged ones as errors.

@@ -49,15 +49,19 @@ def pack_archive(
     progress: Progress | None = None,
     *,
     tuned: Sequence[Model] = (),
+    gather_metadata: bool = False,
 ) -> bytes:
     """Return an archive of pictures, with their names if all of them have one.
 
-    Tuned models take the place of those that they were made from; all pictures share them.
+    Tuned models take the place of those that they were made from; all pictures share them. If
+    asked for, all metadata is gathered in the index: it takes few bytes there if pictures have
+    much of it in common, and can be read without them.
     """
     options = options or Options()
     named = list(pictures)
     if options.effort == MAX:
-        return _pack_and_learn(named, replace(options, effort=BEST), progress)
+        best = replace(options, effort=BEST)
+        return _pack_and_learn(named, best, progress, gather_metadata)
     by_shape: dict[Shape, list[int]] = defaultdict(list)
     alone: list[int] = []
     for number, (_, picture) in enumerate(named):
@@ -87,6 +91,9 @@ def pack_archive(
         alone += [numbers[member] for member in rejected]
     for number in sorted(alone):
         picture = named[number][1]
+        if gather_metadata and picture.metadata:
+            metadata[number] = picture.metadata
+            picture = replace(picture, metadata={})
         step = report.step(picture.height * picture.width)
         data = compress_picture(picture, options, step, tuned=tuned, shared=True)
         chunks.append(append_chunk(writer, data, [number], None))
@@ -98,13 +105,16 @@ def pack_archive(
 
 
 def _pack_and_learn(
-    named: Sequence[tuple[str | None, Picture]], options: Options, progress: Progress | None
+    named: Sequence[tuple[str | None, Picture]],
+    options: Options,
+    progress: Progress | None,
+    gather_metadata: bool,
 ) -> bytes:
     """Return the smaller of two archives: by networks as they are, and by one that learns before.
 
     The network that suits the pictures of most pixels learns from all of them.
     """
-    plain = pack_archive(named, options)
+    plain = pack_archive(named, options, gather_metadata=gather_metadata)
     votes: dict[Choice, int] = defaultdict(int)
     pictures = [picture for _, picture in named]
     for picture in pictures[:: max(1, len(pictures) // SAMPLED)]:
@@ -117,7 +127,8 @@ def _pack_and_learn(
     if model is None:
         return plain
     again = replace(options, effort=DEFAULT)  # classical coders had their chance
-    return min(plain, pack_archive(named, again, tuned=[model]), key=len)
+    tuned = pack_archive(named, again, tuned=[model], gather_metadata=gather_metadata)
+    return min(plain, tuned, key=len)
 
 
 class _Steps:

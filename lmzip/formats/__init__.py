@@ -9,6 +9,14 @@
 (2, 3, 1)
 """
 
+from lmzip.formats.frames import (
+    FrameSet,
+    describe_frames,
+    keep_frames,
+    read_frames,
+    strip_frames,
+    write_frames,
+)
 from lmzip.formats.metadata import file_times, strip_metadata, time_block
 from lmzip.formats.pillow_images import image_from_picture, picture_from_image
 from lmzip.formats.reading import LOSSY_SUFFIXES, READABLE_SUFFIXES, Reading, read_picture
@@ -25,16 +33,22 @@ __all__ = [
     "LOSSY_SUFFIXES",
     "READABLE_SUFFIXES",
     "WRITABLE_SUFFIXES",
+    "FrameSet",
     "Reading",
     "check_suffix",
     "default_suffix",
+    "describe_frames",
     "file_times",
     "image_from_picture",
+    "keep_frames",
     "picture_from_image",
+    "read_frames",
     "read_picture",
+    "strip_frames",
     "strip_metadata",
     "time_block",
     "to_true_colour",
     "with_format",
+    "write_frames",
     "write_picture",
 ]

@@ -94,6 +94,11 @@ def check_blocks(picture: Picture) -> None:
             )
 
 
+def name_rest(size: int) -> tuple[str, ...]:
+    """Return the name of what follows the end of an image, if anything does."""
+    return (f"{size} byte{'s' if size > 1 else ''} after the end of the image",) if size > 0 else ()
+
+
 def strip_metadata(picture: Picture) -> Picture:
     """Return the picture with only the metadata that its samples need to be understood."""
     kept = {tag: block for tag, block in picture.metadata.items() if tag in ESSENTIAL}

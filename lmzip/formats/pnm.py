@@ -1,7 +1,8 @@
 """PNM files (PBM, PGM, PPM; binary and plain) to raw samples and back.
 
 Pillow scales samples to 8 bits unless white is 255 or 65535, and reduces 16-bit colour. Here the
-samples are those of the file. Invariant: `read_pnm(write_pnm(samples, white))` is the same.
+samples are those of the file. Invariant: `read_pnm(write_pnm(samples, white))`
+has the same samples and white.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import InputError
+from lmzip.formats.metadata import name_rest
 from lmzip.limits import PLAIN_SAMPLE, SAMPLE_BYTE, Limits, resolve_limits
 
 Samples = npt.NDArray[Any]  # (height, width, 1 or 3): bool, uint8 or uint16
@@ -22,8 +24,11 @@ _FIELD = re.compile(rb"(?:\s|#[^\r\n]*[\r\n])*(\d{1,10})(?=\s)")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
 
-def read_pnm(data: bytes, limits: Limits | None = None) -> tuple[Samples, int]:
-    """Return the samples and the one that means white; raises InputError."""
+def read_pnm(data: bytes, limits: Limits | None = None) -> tuple[Samples, int, tuple[str, ...]]:
+    """Return the samples, the one that means white, and what else the file has.
+
+    Raises InputError if it is damaged.
+    """
     kind = data[1] - ord("0")
     bits, plain = kind in (1, 4), kind <= 3
     channels = 3 if kind in (3, 6) else 1
@@ -44,19 +49,29 @@ def read_pnm(data: bytes, limits: Limits | None = None) -> tuple[Samples, int]:
     position += 1  # one blank ends the header
     count = height * width * channels
     dtype = np.dtype(np.uint8 if white < 256 else ">u2")
+    size = (
+        len(data) - position
+        if plain
+        else height * -(-width // 8)
+        if bits
+        else count * dtype.itemsize
+    )
+    losses = name_rest(len(data) - position - size)
+    if b"#" in data[: len(data) if plain else position]:
+        losses = ("comments", *losses)
     if plain:
         samples = _read_plain(data[position:], count, bits).astype(dtype)
     elif bits:
-        rows = _take(data, position, height * -(-width // 8)).reshape(height, -1)
+        rows = _take(data, position, size).reshape(height, -1)
         samples = np.unpackbits(rows, axis=1, count=width)
     else:
-        samples = _take(data, position, count * dtype.itemsize).view(dtype)
+        samples = _take(data, position, size).view(dtype)
     if samples.max() > white:
         raise InputError(f"damaged PNM file (sample {samples.max()}, but white is {white})")
     shaped = samples.reshape(height, width, channels)
     if bits:
-        return shaped == 0, 1  # in these files, 1 is black
-    return shaped.astype(dtype.newbyteorder("=")), white
+        return shaped == 0, 1, losses  # in these files, 1 is black
+    return shaped.astype(dtype.newbyteorder("=")), white, losses
 
 
 def write_pnm(samples: Samples, white: int) -> bytes:

@@ -16,14 +16,16 @@ import numpy as np
 from PIL import UnidentifiedImageError
 
 from lmzip.errors import InputError
-from lmzip.formats import png, pnm, tiff
-from lmzip.formats.metadata import metadata_from_chunks
+from lmzip.formats import png, pnm, tiff, webp
+from lmzip.formats.metadata import metadata_from_chunks, name_rest
 from lmzip.formats.pillow_images import PILLOW_ERRORS, open_image, picture_from_image
 from lmzip.limits import PILLOW_PIXEL, Limits, resolve_limits
 from lmzip.picture import MODES, Picture
+from lmzip.png_chunks import find_end
 
 READABLE_SUFFIXES = (
-    ".png", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif", ".qoi"
+    ".png", ".apng", ".tif", ".tiff", ".bmp", ".pbm", ".pgm", ".ppm", ".pnm", ".webp", ".gif",
+    ".qoi",
 )  # fmt: skip
 LOSSY_SUFFIXES = (".jpg", ".jpeg")
 _PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
@@ -45,11 +47,12 @@ class Reading:
     picture: Picture
     format: str
     warnings: tuple[str, ...] = ()
-    frames: int = 1  # pictures in the file, of which the first is kept
+    frames: int = 1  # pictures in the file, of which this is the first
+    losses: tuple[str, ...] = ()  # what else is in the file and not in the picture
 
     @property
     def complete(self) -> bool:
-        """Whether no frame of the file was left out."""
+        """Whether the file has no further pictures (`lmzip.formats.read_frames` reads them)."""
         return self.frames == 1
 
 
@@ -58,14 +61,7 @@ def read_picture(data: bytes, limits: Limits | None = None) -> Reading:
 
     Raises LimitError if it is larger than the limits allow.
     """
-    reading = _read_any(data, resolve_limits(limits))
-    if reading.complete:
-        return reading
-    remark = f"only the first of {reading.frames} frames is kept"
-    return replace(reading, warnings=(remark, *reading.warnings))
-
-
-def _read_any(data: bytes, limits: Limits) -> Reading:
+    limits = resolve_limits(limits)
     if not data:
         raise InputError("the file is empty")
     if data[:4] in (b"\x89PNG", b"\x89png") or data[1:4] == b"PNG":
@@ -75,8 +71,12 @@ def _read_any(data: bytes, limits: Limits) -> Reading:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         reading = _read_with_pillow(data, limits)
-    remarks = [" ".join(str(warning.message).split()) for warning in caught]
-    return replace(reading, warnings=(*reading.warnings, *remarks))
+    remarks = tuple(" ".join(str(warning.message).split()) for warning in caught)
+    damage = tuple(remark for remark in remarks if means_damage(remark))
+    others = tuple(remark for remark in remarks if remark not in damage)
+    return replace(
+        reading, warnings=(*reading.warnings, *others), losses=(*reading.losses, *damage)
+    )
 
 
 def _read_png(data: bytes, limits: Limits) -> Reading:
@@ -96,7 +96,9 @@ def _read_png(data: bytes, limits: Limits) -> Reading:
         metadata["BITS"] = bytes([file.depth])
     if name not in ("P", "RGB", "RGB16", "RGBA", "RGBA16"):
         metadata.pop("PLTE", None)  # a grey image has no use for one
-    return Reading(Picture(samples, MODES[name], metadata), "PNG", frames=_count_frames(file))
+    picture = Picture(samples, MODES[name], metadata)
+    losses = name_rest(len(data) - find_end(data))
+    return Reading(picture, "PNG", frames=_count_frames(file), losses=losses)
 
 
 def _count_frames(file: png.Png) -> int:
@@ -107,13 +109,13 @@ def _count_frames(file: png.Png) -> int:
 
 
 def _read_pnm(data: bytes, limits: Limits) -> Reading:
-    samples, white = pnm.read_pnm(data, limits)
+    samples, white, losses = pnm.read_pnm(data, limits)
     if samples.dtype == np.bool_:
-        return Reading(Picture(samples, MODES["1"]), "PNM")
+        return Reading(Picture(samples, MODES["1"]), "PNM", losses=losses)
     full = int(np.iinfo(samples.dtype).max)
     name = ("L" if samples.shape[2] == 1 else "RGB") + ("16" if full > 255 else "")
     metadata = {} if white == full else {"MAXV": struct.pack("<H", white)}
-    return Reading(Picture(samples, MODES[name], metadata), "PNM")
+    return Reading(Picture(samples, MODES[name], metadata), "PNM", losses=losses)
 
 
 def _read_with_pillow(data: bytes, limits: Limits) -> Reading:
@@ -126,7 +128,7 @@ def _read_with_pillow(data: bytes, limits: Limits) -> Reading:
             "not an image that lmzip reads (PNG, TIFF, BMP, PNM, WebP, GIF, QOI, JPEG)"
         ) from None
     except PILLOW_ERRORS as error:
-        raise InputError(_describe_failure("image", error)) from None
+        raise InputError(describe_failure("image", error)) from None
     limits.check_pixels(image.height, image.width)
     limits.check_memory(image.height * image.width * PILLOW_PIXEL)
     kind = "JPEG" if image.format == "MPO" else str(image.format)
@@ -146,25 +148,22 @@ def _read_with_pillow(data: bytes, limits: Limits) -> Reading:
         except InputError:
             raise
         except PILLOW_ERRORS as error:
-            raise InputError(_describe_failure(kind, error)) from None
-    if kind == "JPEG" or (kind == "WEBP" and _is_lossy_webp(data)) or in_jpeg:
+            raise InputError(describe_failure(kind, error)) from None
+    losses: tuple[str, ...] = ()
+    if kind == "WEBP":
+        losses = webp.name_losses(data)
+    if kind == "JPEG" or (kind == "WEBP" and webp.is_lossy(data)) or in_jpeg:
         name = {"WEBP": "WebP", "TIFF": "JPEG in TIFF"}.get(kind, kind)
         remarks.append(f"stored exactly, its pixels take more bytes than this {name}")
-    return Reading(picture, kind, tuple(remarks), frames)
+    return Reading(picture, kind, tuple(remarks), frames, losses)
 
 
-def _is_lossy_webp(data: bytes) -> bool:
-    """Whether a WebP file has a chunk of lossy pixels."""
-    position = 12
-    while position + 8 <= len(data):
-        if data[position : position + 4] == b"VP8 ":
-            return True
-        size = int.from_bytes(data[position + 4 : position + 8], "little")
-        position += 8 + size + size % 2
-    return False
+def means_damage(remark: str) -> bool:
+    """Whether something that Pillow says about a file means that it cannot read all of it."""
+    return "corrupt" in remark.lower() or "truncated" in remark.lower()
 
 
-def _describe_failure(kind: str, error: Exception) -> str:
+def describe_failure(kind: str, error: Exception) -> str:
     """Return what Pillow's error means: something that it does not support, or damage."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if "unsupported" in reason.lower() or "not supported" in reason.lower():

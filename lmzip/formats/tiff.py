@@ -25,6 +25,7 @@ _BIG_MAGICS = (b"II+\0", b"MM\0+")
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _RESOLUTION = 258, 259, 262, 277, 282
 _PLANES, _COLOUR_MAP, _SUB_IMAGES, _EXTRA_SAMPLES, _SAMPLE_FORMAT = 284, 320, 330, 338, 339
 _SLICES = 32997
+_PAGE_KINDS = frozenset({254, 255})  # the old tag and the new one
 _MIN_IS_WHITE, _PALETTE, _YCBCR = 0, 3, 6  # photometric interpretations
 _COLOURS = {_MIN_IS_WHITE: "grey from white", 1: "grey", 2: "RGB", _PALETTE: "palette", 5: "CMYK"}
 _OTHER_COLOURS = {_YCBCR: "YCbCr", 8: "CIE LAB", 9: "ICC LAB", 10: "ITU LAB", 32803: "raw CFA"}
@@ -43,8 +44,11 @@ _LAYOUT = frozenset(
 )
 
 
-def read_tiff(image: Any, data: bytes) -> Picture:
-    """Read a TIFF image, 16-bit colour in two passes, and collect its EXIF tags."""
+def read_tiff(image: Any, data: bytes, *, is_page: bool = False) -> Picture:
+    """Read a TIFF image, 16-bit colour in two passes, and collect its EXIF tags.
+
+    With those of a page is what kind of page it is.
+    """
     tags = image.tag_v2
     _check_samples(tags)
     bands = len(image.getbands())
@@ -67,7 +71,7 @@ def read_tiff(image: Any, data: bytes) -> Picture:
     if _RESOLUTION not in tags:
         metadata.pop("PHYS", None)  # made up by Pillow
     metadata.pop("EXIF", None)
-    for tag in _LAYOUT & set(exif):
+    for tag in (_LAYOUT - _PAGE_KINDS if is_page else _LAYOUT) & set(exif):
         del exif[tag]
     if len(exif):
         keep_bytes(exif)
@@ -179,6 +183,7 @@ def _read_16_bit_colour(image: Any, data: bytes) -> Picture:
     high = picture_from_image(image)
     again: Any
     with Image.open(io.BytesIO(data), formats=("TIFF",)) as again:
+        again.seek(image.tell())
         again.tile = [tile._replace(args=_swap_bytes(tile.args)) for tile in again.tile]
         _load_unturned(again)
         low = np.asarray(again)

@@ -1,4 +1,4 @@
-"""Pictures to image files: PNG, TIFF, lossless WebP, PNM, BMP and QOI.
+"""Pictures to image files: PNG, TIFF, lossless WebP, PNM, BMP, QOI and GIF.
 
 Invariant: a file holds every sample of the picture, or, in formats without palettes, grey or
 transparent colours, the colours that its samples stand for. What a format cannot hold exactly is
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import io
 import struct
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from PIL import Image, TiffImagePlugin
+from PIL import Image
 
 from lmzip.errors import InputError
-from lmzip.formats import png, pnm, tiff
+from lmzip.formats import gif, png, pnm, tiff_writer
 from lmzip.formats.metadata import (
     DESCRIPTIONS,
     ESSENTIAL,
@@ -27,7 +25,7 @@ from lmzip.formats.metadata import (
     chunks_from_metadata,
     dpi_from_phys,
 )
-from lmzip.formats.pillow_images import PILLOW_ERRORS, image_from_picture
+from lmzip.formats.pillow_images import image_from_picture
 from lmzip.picture import MODES, Picture
 
 _BMP_V4 = 108  # bytes of the header
@@ -43,11 +41,8 @@ _PNG_COLOURS = {
     "RGBA": png.RGB_ALPHA,
     "P": png.PALETTE,
 }
-# Photometric interpretation of TIFF.
-_TIFF_COLOURS = {"1": 1, "L": 1, "LA": 1, "RGB": 2, "RGBA": 2, "P": 3, "CMYK": 5}
-_OF_THE_FILE = frozenset({"TIME", "FORM"})  # blocks that no image file holds
+_OF_THE_FILE = frozenset({"TIME", "FORM", "FRMS"})  # blocks that say what the file was
 _BMP_METRE = (1 << 31) - 1  # the most pixels per metre that a BMP file can state
-_TIFF_STRIP = 1 << 18  # bytes of a strip before compression, about
 
 
 def default_suffix(picture: Picture) -> str:
@@ -192,6 +187,10 @@ def _write_qoi(picture: Picture, suffix: str) -> bytes:
     return _save_with_pillow(_as_8_bit_colour(picture, "qoi"), "QOI")
 
 
+def _write_gif(picture: Picture, suffix: str) -> bytes:
+    return gif.write_gif(picture)
+
+
 def _write_bmp(picture: Picture, suffix: str) -> bytes:
     if picture.mode.name == "RGBA":
         return _write_bmp_with_alpha(picture)
@@ -240,71 +239,14 @@ def _save_with_pillow(picture: Picture, kind: str, **options: Any) -> bytes:
 
 
 def _write_tiff(picture: Picture, suffix: str) -> bytes:
-    """Write deflated strips; Pillow, which cannot write 16-bit colour, lays out the tags."""
-    if "TRNS" in picture.metadata:
-        picture = to_true_colour(picture)
-    name = picture.mode.name.removesuffix("16")
-    height, width, channels = picture.samples.shape
-    if name == "1":
-        rows = np.packbits(picture.samples[:, :, 0], axis=1)
-    else:
-        rows = picture.samples.astype(picture.samples.dtype.newbyteorder("<")).reshape(height, -1)
-    strip_rows = max(1, _TIFF_STRIP // rows[0].nbytes)
-    strips = [
-        zlib.compress(rows[first : first + strip_rows].tobytes())
-        for first in range(0, height, strip_rows)
-    ]
-    tags = _tiff_exif(picture.metadata.get("EXIF", b""))
-    tags[TiffImagePlugin.IMAGEWIDTH], tags[TiffImagePlugin.IMAGELENGTH] = width, height
-    tags[TiffImagePlugin.BITSPERSAMPLE] = (picture.mode.bits,) * channels
-    tags[TiffImagePlugin.COMPRESSION] = 8  # deflate
-    tags[TiffImagePlugin.PHOTOMETRIC_INTERPRETATION] = _TIFF_COLOURS[name]
-    tags[TiffImagePlugin.SAMPLESPERPIXEL] = channels
-    tags[TiffImagePlugin.ROWSPERSTRIP] = strip_rows
-    tags[TiffImagePlugin.STRIPBYTECOUNTS] = tuple(map(len, strips))
-    # Relative to the end of the tags; Pillow adds where that is.
-    offsets = np.cumsum([0, *map(len, strips[:-1])]).tolist()
-    tags[TiffImagePlugin.STRIPOFFSETS] = tuple(offsets)
-    if name in ("LA", "RGBA"):
-        tags[TiffImagePlugin.EXTRASAMPLES] = 2  # alpha, not premultiplied
-    if name == "P":
-        palette = np.zeros((256, 3), np.uint16)
-        colours = np.frombuffer(picture.metadata.get("PLTE", b"")[:768], np.uint8).reshape(-1, 3)
-        palette[: len(colours)] = colours
-        tags[TiffImagePlugin.COLORMAP] = tuple((palette.T * 257).ravel().tolist())
-    if "ICCP" in picture.metadata:
-        tags.tagtype[TiffImagePlugin.ICCPROFILE] = 7
-        tags[TiffImagePlugin.ICCPROFILE] = picture.metadata["ICCP"]
-    if "XMP_" in picture.metadata:
-        tags.tagtype[TiffImagePlugin.XMP] = 1
-        tags[TiffImagePlugin.XMP] = picture.metadata["XMP_"]
-    if (dpi := dpi_from_phys(picture.metadata.get("PHYS", b""))) is not None:
-        across, down = (Fraction(d).limit_denominator(10_000) for d in dpi)
-        tags[TiffImagePlugin.X_RESOLUTION] = TiffImagePlugin.IFDRational(across)
-        tags[TiffImagePlugin.Y_RESOLUTION] = TiffImagePlugin.IFDRational(down)
-        tags[TiffImagePlugin.RESOLUTION_UNIT] = 2  # inch
-    file = io.BytesIO()
-    file.seek(tags.save(file))
-    file.write(b"".join(strips))
-    return file.getvalue()
+    return write_pages([picture])
 
 
-def _tiff_exif(block: bytes) -> Any:
-    """Return the tags of a TIFF file with those of EXIF data among them."""
-    tags = TiffImagePlugin.ImageFileDirectory_v2()
-    if block:
-        exif = Image.Exif()
-        try:
-            exif.load(block)
-            tiff.keep_bytes(exif)
-            for tag, value in exif.items():
-                tags[tag] = value
-            for pointer in (0x8769, 0x8825):  # EXIF and GPS directories
-                if pointer in exif:
-                    tags[pointer] = dict(exif.get_ifd(pointer))
-        except PILLOW_ERRORS:
-            return TiffImagePlugin.ImageFileDirectory_v2()
-    return tags
+def write_pages(pictures: Sequence[Picture]) -> bytes:
+    """Return a TIFF file with a page for each picture; transparent colours become alpha."""
+    return tiff_writer.write_tiff(
+        [to_true_colour(page) if "TRNS" in page.metadata else page for page in pictures]
+    )
 
 
 _ALL_OF_PNG = frozenset({"ICCP", "EXIF", "XMP_", "GAMA", "CHRM", "SRGB", "PHYS", "TEXT", "PNGC"})
@@ -319,5 +261,6 @@ _WRITERS: dict[str, tuple[Callable[[Picture, str], bytes], frozenset[str]]] = {
     ".pnm": (_write_pnm, frozenset({"MAXV"})),
     ".bmp": (_write_bmp, frozenset({"PHYS"})),
     ".qoi": (_write_qoi, frozenset()),
+    ".gif": (_write_gif, frozenset({"TEXT"})),
 }
 WRITABLE_SUFFIXES = tuple(_WRITERS)

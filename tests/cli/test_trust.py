@@ -61,7 +61,11 @@ def test_texts_of_tiff_keep_their_bytes(cli):
 def test_comments_of_gif_are_kept(cli):
     Image.new("P", (9, 8)).save("x.gif", comment=b"made by hand")
     cli.compress("x.gif")
+    Path("x.gif").unlink()
     cli.decompress("x.lmz")
+    with Image.open("x.gif") as image:
+        assert image.info["comment"] == b"made by hand"
+    cli.decompress("x.lmz", "-o", "x.png")
     with Image.open("x.png") as image:
         assert image.info["Comment"] == "made by hand"
 

@@ -8,6 +8,7 @@ import tifffile
 from PIL import Image
 
 from lmzip.errors import InputError
+from lmzip.formats.frames import read_frames
 from lmzip.formats.reading import read_picture
 from lmzip.formats.writing import write_picture
 
@@ -195,7 +196,7 @@ def test_pixels_of_jpeg_in_tiff_are_read():
     assert read_picture(file.getvalue()).picture.mode.name == "RGB"
 
 
-def test_images_attached_to_the_first_are_left_out_and_said_so():
+def test_images_attached_to_the_first_are_counted_and_cannot_be_kept():
     file = io.BytesIO()
     with tifffile.TiffWriter(file) as writer:
         writer.write(make_samples("u1", 9, 8), subifds=2)
@@ -203,7 +204,9 @@ def test_images_attached_to_the_first_are_left_out_and_said_so():
         writer.write(make_samples("u1", 3, 2))
     reading = read_picture(file.getvalue())
     assert not reading.complete
-    assert reading.warnings == ("only the first of 3 frames is kept",)
+    assert reading.frames == 3
+    with pytest.raises(InputError, match="attached to a page cannot be kept"):
+        read_frames(file.getvalue())
 
 
 @pytest.mark.parametrize("suffix", [".png", ".webp", ".tiff"])

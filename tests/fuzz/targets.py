@@ -7,6 +7,7 @@ seeds, what was found before, and a few mutations.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import random
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from support.animations import make_animations
 
 import lmzip
 from lmzip.container.archive_file import read_index
@@ -24,7 +26,7 @@ from lmzip.container.image_file import read_image_header
 from lmzip.container.image_header import ImageHeader
 from lmzip.container.shared_fields import read_metadata
 from lmzip.errors import DamagedError, LmzipError
-from lmzip.formats import read_picture, write_picture
+from lmzip.formats import read_frames, read_picture, write_frames, write_picture
 from lmzip.formats.writing import WRITABLE_SUFFIXES
 from lmzip.network.integer_network import load_integer_network
 from lmzip.picture import MODES, Picture, Samples
@@ -124,6 +126,29 @@ def fuzz_pictures(data: bytes) -> None:
     assert dict(again.metadata) == dict(picture.metadata)
 
 
+def fuzz_frames(data: bytes) -> None:
+    """Animations and documents, which come back as they were; or the skeleton of one by itself."""
+    if data[:1] == b"s":
+        first, *others = read_frames(_animations()[data[1] % len(_animations()) if data[1:] else 0])
+        block = first.metadata["FRMS"][:8] + data[2:]
+        metadata = {**first.metadata, "FRMS": block}
+        write_frames([Picture(first.samples, first.mode, metadata), *others])
+        return
+    frames = read_frames(data, LIMITS)
+    again = read_frames(write_frames(frames), _ROOMY)
+    assert len(again) == len(frames)
+    for frame, back in zip(frames, again, strict=True):
+        assert frame.mode == back.mode
+        assert (frame.samples == back.samples).all()
+        if frames[0].metadata["FRMS"][:4] != b"TIFF":  # Pillow may write tags in another way
+            assert dict(frame.metadata) == dict(back.metadata)
+
+
+@functools.cache
+def _animations() -> list[bytes]:
+    return list(make_animations().values())
+
+
 def fuzz_model(data: bytes) -> None:
     """Model files: the description is fuzzed by itself as well, since its length is a checksum."""
     with tempfile.TemporaryDirectory() as folder:
@@ -158,6 +183,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "decoder": fuzz_decoder,
     "metadata": fuzz_metadata,
     "pictures": fuzz_pictures,
+    "frames": fuzz_frames,
     "model": fuzz_model,
 }
 
@@ -216,6 +242,12 @@ def seeds(name: str) -> list[bytes]:
         length = int.from_bytes(model[:8], "little")
         header = json.loads(model[8 : 8 + length])
         return [model, b"d" + header["__metadata__"]["network"].encode()]
+    if name == "frames":
+        skeletons = [
+            b"s" + bytes([number]) + read_frames(data)[0].metadata["FRMS"][8:]
+            for number, data in enumerate(_animations())
+        ]
+        return [*_animations(), *skeletons]
     return list(_make_pictures())
 
 

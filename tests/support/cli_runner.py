@@ -14,11 +14,12 @@ from lmzip.cli.app import run
 from lmzip.formats.png import read_png, write_png
 from lmzip.formats.writing import write_picture
 from lmzip.picture import MODES, Picture
+from lmzip.png_chunks import PngChunk, join_png, split_png
 
 # -P: a folder on the path could hide the package that is tested.
 COMMAND = [sys.executable, "-P", "-c", "from lmzip.cli import main; main()"]
 
-PADDING = 400  # bytes behind an image, to which no reader pays attention
+PARTS = 40  # of the pixels of an image: each takes 12 bytes more
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ def write_image(path: Path, picture: Picture | None = None) -> Picture:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = write_picture(picture, path.suffix)[0]
     if path.suffix == ".png":  # not packed, so that no file of the untrained model is larger
-        data = write_png(read_png(data), level=0) + bytes(PADDING)
+        data = _cut_pixels(write_png(read_png(data), level=0))
     path.write_bytes(data)
     return picture
+
+
+def _cut_pixels(data: bytes) -> bytes:
+    """Return a PNG file whose pixels are in many parts."""
+    chunks: list[PngChunk] = []
+    for kind, content in split_png(data):
+        size = -(-len(content) // PARTS) if kind == b"IDAT" else max(1, len(content))
+        starts = range(0, max(1, len(content)), size)
+        chunks += [(kind, content[start : start + size]) for start in starts]
+    return join_png([*chunks, (b"IEND", b"")])
