@@ -24,6 +24,7 @@ Beside the picture (`strip` drops them):
     PNGC  all other chunks of a PNG file that are not about animation, in the form of TEXT
     FORM  the ending of the original file's format, such as "bmp", if it is not the one that the
           picture would be restored to without it
+    FRMS  this picture and those that follow are the frames of one file (`lmzip.formats.frames`)
     TIME  the file's modification and access time: two signed 8-byte LE integers, nanoseconds since
           1970-01-01 UTC
 """
