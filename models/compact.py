@@ -22,9 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lmzip.models.fused_block import FusedBlock, FusedOutputs, Reach, prefer_fused
 from lmzip.models.likelihood import mixture_nll, to_unit
-from lmzip.models.lmconv import LMConv, LocalMask, MaskSet
-from lmzip.models.row_blocks import RowBlock, RowLayout, ToRows, find_layout, visible_offsets
+from lmzip.models.lmconv import LMConv, LocalMask, MaskSet, PatternGroup
 from lmzip.order.masks import Kernel
 
 # The raw outputs are of order one; these factors bring them to the scale of what they correct.
@@ -111,18 +111,19 @@ class CompactNetwork(nn.Module):
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
         """Return the raw outputs (B, 1 + 2C + couplings, K, H, W) for pixels in [-1, 1]."""
         features = self.first(x, masks)
-        layout = find_layout(features, [block.conv for block in self.blocks], masks)
-        if layout is None:
-            for block in self.blocks:
-                features = block(features, masks)
-            outputs: Tensor = self.out(features.clamp(0, self.top))
-        else:
-            rows: Tensor = ToRows.apply(features, layout)  # type: ignore[no-untyped-call]
-            for block in self.blocks:
-                rows = block.forward_rows(rows, masks, layout)
-            columns = self.out.weight.flatten(1) @ rows.clamp(0, self.top).t()
-            outputs = layout.to_images(columns + self.out.bias[:, None])  # type: ignore[index]
+        for block in self.blocks:
+            features = block(features, masks)
+        outputs = self._compute_outputs(features)
         return outputs.reshape(len(x), -1, self.config.mixtures, *x.shape[2:])
+
+    def _compute_outputs(self, features: Tensor) -> Tensor:
+        """Return the outputs (B, outputs, H, W)."""
+        if not prefer_fused(features):
+            return self.out(features.clamp(0, self.top))
+        outputs: Tensor = FusedOutputs.apply(  # type: ignore[no-untyped-call]
+            features, self.out.weight, self.out.bias, self.top
+        )
+        return outputs
 
     def set_top(self, top: float) -> None:
         """Clip all activations at a top, as integer networks do."""
@@ -165,22 +166,21 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
+        mask = masks[self.conv.kernel]
+        group = mask.common_group
+        if group is not None and self.conv.form == "grouped" and prefer_fused(x):
+            return self._forward_fused(x, mask, group)
         hidden = self.conv(x.clamp(0, self.top), masks).clamp(0, self.top)
         return x + self.project(hidden)
 
-    def forward_rows(self, rows: Tensor, masks: MaskSet, layout: RowLayout) -> Tensor:
-        """Compute the same by rows: faster, where every pixel sees the same taps."""
-        mask = masks[self.conv.kernel]
-        assert mask.groups is not None
+    def _forward_fused(self, x: Tensor, mask: LocalMask, group: PatternGroup) -> Tensor:
+        """Compute the same faster, where every pixel sees the same taps."""
         assert self.conv.bias is not None
-        (group,) = mask.groups
-        seen = group.pattern.flatten().nonzero()[:, 0]
-        weights = self.conv.weight.flatten(2).permute(2, 0, 1)[seen]
+        kernel = group.visible_part(self.conv.weight)
         condition = self.conv.condition_on_mask(mask) + self.conv.bias[:, None, None]
-        shifts = [layout.shift(*offset) for offset in visible_offsets(self.conv.kernel, group)]
-        project, bias = self.project.weight.flatten(1), self.project.bias
-        result: Tensor = RowBlock.apply(  # type: ignore[no-untyped-call]
-            rows, weights, condition.permute(1, 2, 0), project, bias, layout, shifts, self.top
+        reach = Reach(*group.reach(self.conv.kernel), self.conv.kernel.dilation)
+        result: Tensor = FusedBlock.apply(  # type: ignore[no-untyped-call]
+            x, kernel, condition, self.project.weight, self.project.bias, reach, self.top
         )
         return result
 

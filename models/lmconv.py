@@ -38,6 +38,17 @@ class PatternGroup:
     pattern: Tensor  # (k1, k2), 1 where a tap is visible
     box: tuple[int, int, int, int]  # top, bottom, left, right taps: the visible part of the kernel
 
+    def visible_part(self, weight: Tensor) -> Tensor:
+        """Return the box of weights (..., k1, k2), zeros where its taps are hidden."""
+        top, bottom, left, right = self.box
+        return (weight * self.pattern.to(weight))[..., top : bottom + 1, left : right + 1]
+
+    def reach(self, kernel: Kernel) -> tuple[int, int, int, int]:
+        """Return how many pixels the box reaches above, below, before and after its centre."""
+        top, bottom, left, right = self.box
+        d, middle, centre = kernel.dilation, kernel.height // 2, kernel.width // 2
+        return d * (middle - top), d * (bottom - middle), d * (centre - left), d * (right - centre)
+
 
 class LocalMask:
     """The mask of one order, shape and kernel, prepared for every form of the layer."""
@@ -48,6 +59,11 @@ class LocalMask:
         self.height, self.width = ranks.shape
         self.matrix = torch.from_numpy(mask.reshape(kernel.taps, -1)).float()  # (k1 k2, H W)
         self.groups = _group_pixels(mask, kernel)
+
+    @property
+    def common_group(self) -> PatternGroup | None:
+        """The group of all pixels, if they all see the same taps."""
+        return self.groups[0] if self.groups is not None and len(self.groups) == 1 else None
 
     def to(self, like: Tensor) -> Tensor:
         """Return the mask matrix with the dtype and device of another tensor, and keep it so."""
@@ -194,15 +210,13 @@ def _convolve_group(x: Tensor, weight: Tensor, kernel: Kernel, group: PatternGro
 
     If the period does not divide the rows, the last ones are not used (likewise for columns).
     """
-    top, bottom, left, right = group.box
-    visible = (weight * group.pattern.to(weight))[:, :, top : bottom + 1, left : right + 1]
-    d, middle, centre = kernel.dilation, kernel.height // 2, kernel.width // 2
-    above, below = d * (middle - top), d * (bottom - middle)
-    before, after = d * (centre - left), d * (right - centre)
+    visible = group.visible_part(weight)
+    above, below, before, after = group.reach(kernel)
     vertical, rows = _align(above, below, group.row, group.row_period, x.shape[2])
     horizontal, columns = _align(before, after, group.column, group.column_period, x.shape[3])
     stride = group.row_period, group.column_period
-    y = F.conv2d(x, visible, stride=stride, padding=(vertical, horizontal), dilation=d)
+    padding = vertical, horizontal
+    y = F.conv2d(x, visible, stride=stride, padding=padding, dilation=kernel.dilation)
     return y[:, :, rows, columns]
 
 

@@ -69,7 +69,15 @@ class Muon(Optimizer):
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
-    """Return U V^T for U S V^T, approximately: all singular values come near one. (N, O, I)."""
+    """Return U V^T for U S V^T, approximately: all singular values come near one. (N, O, I).
+
+    Columns that are zero everywhere, such as taps that no order shows, stay so at no cost.
+    """
+    used = matrices.any(0).any(0)
+    if used.any() and not used.all():
+        result = torch.zeros_like(matrices)
+        result[:, :, used] = orthogonalise(matrices[:, :, used])
+        return result
     a, b, c = _QUINTIC
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices

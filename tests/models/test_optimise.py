@@ -34,6 +34,15 @@ def test_orthogonalise_brings_singular_values_near_one(shape: tuple[int, int, in
     assert torch.equal(orthogonalise(torch.zeros(shape)), torch.zeros(shape))
 
 
+def test_orthogonalise_leaves_columns_of_zeros_alone() -> None:
+    matrices = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+    padded = torch.zeros(2, 6, 20)
+    padded[:, :, 5:13] = matrices
+    expected = torch.zeros(2, 6, 20)
+    expected[:, :, 5:13] = orthogonalise(matrices)
+    assert torch.equal(orthogonalise(padded), expected)
+
+
 def test_muon_follows_its_definition() -> None:
     torch.manual_seed(1)
     start, gradients = torch.randn(6, 2, 3, 3), torch.randn(3, 6, 2, 3, 3)
