@@ -12,6 +12,7 @@ Each prints one line of figures and fails if something was lost or wrong.
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import resource
@@ -27,14 +28,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 import lmzip
-from lmzip.formats import read_picture, write_picture
+from lmzip.formats import read_frames, read_picture, write_picture
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 MODEL = GOLDEN / "golden.safetensors"
-KINDS = ("rgba", "palette", "pair")  # a network's file, a classical one, and an archive
+# A network's file with a tuning, a classical one, archives; the last two are of version 1.
+KINDS = ("v2/tuned-rgba", "v2/palette", "pair", "animation", "v2/tuned-archive", "rgba", "palette")
 COMMAND = [sys.executable, "-P", "-c", "from lmzip.cli import main; main()"]
 SLOW = 5.0  # seconds that no file may take
 
@@ -61,7 +64,13 @@ def judge(data: bytes, right: list[bytes]) -> str:
 
 
 def small_file(kind: str) -> bytes:
-    """Return a golden file, or the smallest archive."""
+    """Return a golden file, the smallest archive, or the smallest animation."""
+    if kind == "animation":
+        file = io.BytesIO()
+        frames = [Image.new("P", (3, 4), colour) for colour in (1, 2)]
+        frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=[20, 50])
+        named = ((None, frame) for frame in read_frames(file.getvalue()))
+        return lmzip.pack_archive(named, gather_metadata=True)
     if kind == "pair":
         images = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
         return lmzip.compress_batch(images, model=MODEL, threads=1)
@@ -89,21 +98,26 @@ def check_mutations(count: int) -> Counter[str]:
     from fuzz import targets
 
     choose = random.Random(count)
-    originals = [path.read_bytes() for path in sorted(GOLDEN.glob("*.lmz"))]
+    originals = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.lmz"))]
     rights = [decode(data) for data in originals]
     outcomes: Counter[str] = Counter()
     slowest = 0.0
     for number in range(count):
         which = choose.randrange(len(originals))
-        data = targets.mutate(originals[which], choose)
-        if number % 2 and data[5:6] == b"\1":
-            data = targets.reseal_image(data)
+        original = originals[which]
+        sealed = number % 2 == 1
+        if sealed and lmzip.is_archive(original):
+            data = targets.mutate_index(original, choose)
+        else:
+            data = targets.mutate(original, choose)
+            data = targets.reseal_image(data) if sealed else data
         began = time.monotonic()
         try:
             outcomes[judge(data, rights[which])] += 1
         except AssertionError:
-            # With its checksums made right and its pixel checksum too, it is another picture.
-            if data[-4:] == originals[which][-4:]:
+            # An index that is sealed again is another archive: what it says of images is right.
+            # Without that, only a file with another checksum of its pixels is another picture.
+            if not sealed or (data[-4:] == original[-4:] and not lmzip.is_archive(original)):
                 raise
             outcomes["another picture"] += 1
         slowest = max(slowest, time.monotonic() - began)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 TEMPORARY_SUFFIX = ".lmzip-tmp"
-_NAME_BYTES, _HOST = 190, 32  # of the target's name and of the host's: file systems limit names
+_NAME_BYTES = 190  # of the target's name: file systems limit names
 
 
 @contextlib.contextmanager
@@ -35,8 +34,6 @@ def replace_file(
     target = Path(path)
     temporary = target.with_name(temporary_name(target.name))
     try:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()  # left by a killed process that had our number
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -58,9 +55,12 @@ def replace_file(
 
 
 def temporary_name(name: str) -> str:
-    """Return a name for the meantime that no other process has, on whatever machine."""
+    """Return a name for the meantime that nobody else has: no thread, container or machine.
+
+    Numbers of processes would not do: those of two containers may be the same.
+    """
     start = os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
-    return f".{start}.{socket.gethostname()[:_HOST]}-{os.getpid()}{TEMPORARY_SUFFIX}"
+    return f".{start}.{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
 
 
 def _give_name(temporary: Path, target: Path, overwrite: bool) -> None:

@@ -72,7 +72,19 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 
 
 def test_what_a_killed_process_left_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / temporary_name("x")).write_bytes(b"half")
+    left = tmp_path / temporary_name("x")
+    left.write_bytes(b"half")
     write(tmp_path / "x", b"new")
-    assert os.listdir(tmp_path) == ["x"]
     assert (tmp_path / "x").read_bytes() == b"new"
+    assert left.read_bytes() == b"half"  # its writer may be alive, in another container
+
+
+def test_several_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    """Names for the meantime had the number of the process: one writer could take another's."""
+    with replace_file(tmp_path / "x") as one:
+        one.write(b"one")
+        with replace_file(tmp_path / "x") as other:
+            other.write(b"other")
+        assert (tmp_path / "x").read_bytes() == b"other"
+    assert (tmp_path / "x").read_bytes() == b"one"
+    assert os.listdir(tmp_path) == ["x"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from lmzip.errors import DamagedError
 from lmzip.limits import Limits
@@ -51,6 +52,30 @@ class RemoteFile:
         return memoryview(data)
 
 
+class LocalFile:
+    """An open file of this machine; any thread or forked process may read it.
+
+    It is not mapped into memory: if someone shortened it then, the process would be killed.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice, /) -> memoryview:
+        start, stop, _ = part.indices(self._size)
+        data = bytearray()
+        while start + len(data) < stop:
+            more = os.pread(self._file.fileno(), stop - start - len(data), start + len(data))
+            if not more:
+                raise DamagedError(f"the file has become shorter than {self._size} bytes")
+            data += more
+        return memoryview(data)
+
+
 @contextlib.contextmanager
 def open_ranges(source: bytes | str | Path, limits: Limits) -> Iterator[Ranges]:
     """Open a file given by its bytes, its path or its address; slices of it end with the block."""
@@ -60,13 +85,11 @@ def open_ranges(source: bytes | str | Path, limits: Limits) -> Iterator[Ranges]:
         yield RemoteFile(to_path(source), limits)
     else:
         with open(to_path(source), "rb") as file:
-            try:
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            except ValueError as error:
-                raise DamagedError(f"{source}: the file is empty") from error
-        try:
-            with memoryview(mapped) as view:
-                yield view
-        finally:
-            with contextlib.suppress(BufferError):  # whoever still holds a slice keeps it mapped
-                mapped.close()
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                raise DamagedError(f"{source}: the file is empty")
+            if hasattr(os, "pread"):
+                yield LocalFile(file)
+            else:  # Windows, where nobody can shorten a file that is mapped
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    yield memoryview(mapped)

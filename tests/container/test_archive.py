@@ -134,7 +134,7 @@ def test_files_are_opened_and_closed(model: Path, tmp_path: Path) -> None:
         archive = lmzip.open_archive(source, model=model)
         assert np.array_equal(archive[:], images)
         archive.close()
-        with pytest.raises(ValueError, match="released"):
+        with pytest.raises(ValueError, match="closed"):
             archive[0]
     path.write_bytes(b"")
     with pytest.raises(lmzip.DamagedError, match="empty"):

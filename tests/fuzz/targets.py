@@ -219,6 +219,14 @@ def mutate(data: bytes, choose: random.Random) -> bytes:
     return bytes(changed)
 
 
+def mutate_index(data: bytes, choose: random.Random) -> bytes:
+    """Return an archive with a mutated index, whose checksum is right."""
+    offset = int.from_bytes(data[-16:-8], "little")
+    packed = zlib.compress(mutate(zlib.decompress(data[offset:-16]), choose), 1)
+    checksum = zlib.crc32(packed).to_bytes(4, "little")
+    return data[:offset] + packed + data[-16:-8] + checksum + data[-4:]
+
+
 def seeds(name: str) -> list[bytes]:
     """Return valid inputs of a target, to start from."""
     golden = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.lmz"))]
