@@ -19,11 +19,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzip.models.fused_block import FusedBlock, FusedOutputs, Reach, prefer_fused
-from lmzip.models.likelihood import mixture_nll, to_unit
+from lmzip.models.likelihood import Mixture, mixture_nll, to_unit
 from lmzip.models.lmconv import LMConv, LocalMask, MaskSet, PatternGroup
 from lmzip.order.masks import Kernel
 
@@ -137,14 +136,28 @@ class CompactNetwork(nn.Module):
         Grey images (C = 1) pass through a network of three channels as the codec passes them: all
         three inputs see the grey, and the distribution of the first channel codes it.
         """
+        mixture = self.predict(levels, masks)
         coded = levels.shape[1]
-        x = to_unit(levels, self.levels).expand(-1, self.channels, -1, -1)
+        means, log_scales = self.couple(levels, mixture), mixture.log_scales[:, :coded]
+        return mixture_nll(levels, mixture.logits, means, log_scales, self.levels)
+
+    def predict(self, levels: Tensor, masks: MaskSet) -> Mixture:
+        """Return the mixture of each pixel, before its channels are coupled."""
+        x = self._to_inputs(levels)
         outputs = self(x, masks)
         c, couplings = self.channels, self.config.couplings
         logits, means, log_scales, coefficients = outputs.split([1, c, c, couplings], 1)
         means = self.predictor(x, masks)[:, :, None] + MEAN_SCALE * means
-        means = couple_by_residuals(x, means, coefficients)[:, :coded]
-        return mixture_nll(levels, logits[:, 0], means, log_scales[:, :coded], self.levels)
+        return Mixture(logits[:, 0], means, log_scales, coefficients)
+
+    def couple(self, levels: Tensor, mixture: Mixture) -> Tensor:
+        """Return each channel's means given the levels of those before it: (B, C, K, H, W)."""
+        x = self._to_inputs(levels)
+        coupled = couple_by_residuals(x, mixture.means, mixture.coefficients)
+        return coupled[:, : levels.shape[1]]
+
+    def _to_inputs(self, levels: Tensor) -> Tensor:
+        return to_unit(levels, self.levels).expand(-1, self.channels, -1, -1)
 
 
 class ResidualBlock(nn.Module):
@@ -166,10 +179,10 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
-        mask = masks[self.conv.kernel]
-        group = mask.common_group
-        if group is not None and self.conv.form == "grouped" and prefer_fused(x):
-            return self._forward_fused(x, mask, group)
+        if masks.at_once and self.conv.form == "grouped" and prefer_fused(x):
+            mask = masks[self.conv.kernel]
+            if mask.common_group is not None:
+                return self._forward_fused(x, mask, mask.common_group)
         hidden = self.conv(x.clamp(0, self.top), masks).clamp(0, self.top)
         return x + self.project(hidden)
 
@@ -202,19 +215,17 @@ class LinearPredictor(nn.Module):
         self.weight = nn.Parameter(start)
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:  # (B, C, H, W) -> (B, C, H, W)
-        batch, channels, height, width = x.shape
-        patches = F.unfold(x, 3, padding=1).view(batch, channels, 9, -1)[:, :, list(self.around)]
-        mask = masks[self.neighbours]
-        visible = mask.to(x)[list(self.around)].t()[:, None, None]  # (H W, 1, 1, 8)
-        kernels = (self.weight[visible_sets(mask)] * visible).flatten(2)  # (H W, C_out, C_in 8)
-        pixels = patches.flatten(1, 2).permute(2, 1, 0).contiguous()  # (H W, C_in 8, B)
-        return torch.bmm(kernels, pixels).permute(2, 1, 0).view(batch, channels, height, width)
+        patches, visible = masks.look_around(self, self.neighbours, x)  # (B, C, 9, P), (9, P)
+        seen = visible[list(self.around)].t()  # (P, 8)
+        kernels = self.weight[visible_sets(seen)] * seen[:, None, None]
+        pixels = patches[:, :, list(self.around)].flatten(1, 2)  # (B, C_in 8, P)
+        pixels = pixels.permute(2, 1, 0).contiguous()
+        return torch.bmm(kernels.flatten(2), pixels).permute(2, 1, 0).view(x.shape)
 
 
-def visible_sets(mask: LocalMask) -> Tensor:
-    """Return the number of each pixel's set of visible neighbours: int64 (H W)."""
-    visible = mask.matrix[list(LinearPredictor.around)].long()
-    return (visible << torch.arange(8, device=visible.device)[:, None]).sum(0)
+def visible_sets(seen: Tensor) -> Tensor:
+    """Return the number of each pixel's set of visible neighbours: (P, 8) -> int64 (P,)."""
+    return (seen.long() << torch.arange(8, device=seen.device)).sum(1)
 
 
 def initial_predictions() -> Tensor:

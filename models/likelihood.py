@@ -9,6 +9,8 @@ architecture, after PixelCNN++).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,6 +18,19 @@ from torch import Tensor
 # Below -7 a logistic fits into a fraction of an 8-bit bin. Above 40 it is flat, and its inverse
 # scale would soon vanish in float32.
 LOG_SCALE_RANGE = -7.0, 40.0
+
+
+class Mixture(NamedTuple):
+    """What a network says about each pixel, before its channels are coupled.
+
+    logits (B, K, H, W); means and log_scales (B, C, K, H, W); coefficients as the network has them,
+    or None for a single channel.
+    """
+
+    logits: Tensor
+    means: Tensor
+    log_scales: Tensor
+    coefficients: Tensor | None
 
 
 def to_unit(levels: Tensor, count: int = 256, dtype: torch.dtype = torch.float32) -> Tensor:

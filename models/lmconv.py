@@ -73,7 +73,13 @@ class LocalMask:
 
 
 class MaskSet:
-    """The masks of one order and shape, made when a layer first asks for its kernel's."""
+    """The masks of one order and shape, made when a layer first asks for its kernel's.
+
+    Layers look at their neighbours through it, at all pixels at once. `lmzip.models.stepwise` has
+    a set whose layers see an image step by step.
+    """
+
+    at_once = True
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
@@ -83,6 +89,21 @@ class MaskSet:
         if kernel not in self._masks:
             self._masks[kernel] = LocalMask(self.ranks, kernel)
         return self._masks[kernel]
+
+    def convolve(self, layer: LMConv, x: Tensor) -> Tensor:
+        """Return a layer's sums without its bias: (B, C_in, H, W) -> (B, C_out, H, W)."""
+        mask = self[layer.kernel]
+        y = FORMS[layer.form](x, layer.weight, mask)
+        return y if layer.mask_weight is None else y + layer.condition_on_mask(mask)
+
+    def look_around(self, layer: nn.Module, kernel: Kernel, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what a kernel covers at each pixel, (B, C, taps, H W), and what of it is visible.
+
+        The second tensor is a mask (taps, H W), which has not been applied to the first.
+        """
+        mask = self[kernel]
+        patches = F.unfold(x, **_window(kernel)).view(*x.shape[:2], kernel.taps, -1)
+        return patches, mask.to(x)
 
 
 class LMConv(nn.Module):
@@ -116,10 +137,7 @@ class LMConv(nn.Module):
             nn.init.zeros_(self.mask_weight)
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:  # (B, C_in, H, W) -> (B, C_out, H, W)
-        mask = masks[self.kernel]
-        y = FORMS[self.form](x, self.weight, mask)
-        if self.mask_weight is not None:
-            y = y + self.condition_on_mask(mask)
+        y = masks.convolve(self, x)
         return y if self.bias is None else y + self.bias[:, None, None]
 
     def condition_on_mask(self, mask: LocalMask) -> Tensor:

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzip.errors import InputError
-from lmzip.models.likelihood import couple_by_values, mixture_nll, to_unit
+from lmzip.models.likelihood import Mixture, couple_by_values, mixture_nll, to_unit
 from lmzip.models.lmconv import LMConv, MaskSet
 from lmzip.order.masks import Kernel
 
@@ -122,17 +122,37 @@ class PaperNetwork(nn.Module):
 
     def nll(self, levels: Tensor, masks: MaskSet) -> Tensor:
         """Return the negative log likelihood of each pixel in nats: (B, C, H, W) -> (B, H, W)."""
-        outputs = self(to_unit(levels, self.levels, self.first.weight.dtype), masks)
         if self.config.binary:
-            return F.cross_entropy(outputs, levels[:, 0].long(), reduction="none")
+            logits = self.predict_levels(levels, masks)
+            return F.cross_entropy(logits, levels[:, 0].long(), reduction="none")
+        mixture = self.predict(levels, masks)
+        means = self.couple(levels, mixture)
+        return mixture_nll(levels, mixture.logits, means, mixture.log_scales, self.levels)
+
+    def predict_levels(self, levels: Tensor, masks: MaskSet) -> Tensor:
+        """Return the logits of both levels of each pixel of binary data: (B, 2, H, W)."""
+        assert self.config.binary
+        outputs: Tensor = self(self._to_inputs(levels), masks)
+        return outputs
+
+    def predict(self, levels: Tensor, masks: MaskSet) -> Mixture:
+        """Return the mixture of each pixel, before its channels are coupled."""
+        outputs = self(self._to_inputs(levels), masks)
         # Splitting costs no copies in the backward pass; indexing would.
         logistics = self.config.logistics
         logits, rest = outputs.split((logistics, outputs.shape[1] - logistics), 1)
         parameters = rest.view(rest.shape[0], self.channels, -1, logistics, *rest.shape[2:])
         means, log_scales, *coefficients = parameters.unbind(2)  # each (B, C, K, H, W)
-        if coefficients:
-            means = couple_by_values(levels, means, coefficients[0], self.levels)
-        return mixture_nll(levels, logits, means, log_scales, self.levels)
+        return Mixture(logits, means, log_scales, coefficients[0] if coefficients else None)
+
+    def couple(self, levels: Tensor, mixture: Mixture) -> Tensor:
+        """Return each channel's means given the levels of those before it: (B, C, K, H, W)."""
+        if mixture.coefficients is None:
+            return mixture.means
+        return couple_by_values(levels, mixture.means, mixture.coefficients, self.levels)
+
+    def _to_inputs(self, levels: Tensor) -> Tensor:
+        return to_unit(levels, self.levels, self.first.weight.dtype)
 
 
 class GatedBlock(nn.Module):

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.chi_squared import chi_squared
 from support.networks import (
     ANY_ORDER,
     Images,
@@ -40,24 +41,6 @@ def draw(
 def probabilities(network: IntegerNetwork, order: Order, images: Images) -> npt.NDArray[np.float64]:
     (stream,) = encode_images(network, order, images, find_backend())
     return np.array([2 ** -to_bits(int(cost)) for cost in stream.costs.sum((1, 2, 3))])
-
-
-def chi_squared(counts: npt.NDArray[np.int64], expected: npt.NDArray[np.float64]) -> float:
-    """Return how far the statistic lies from its mean, in standard deviations.
-
-    Rare outcomes are taken together, so that each class is expected at least ten times.
-    """
-    wanted, observed = [0.0], [0]
-    for outcome in np.argsort(expected):
-        if wanted[-1] >= 10:
-            wanted.append(0.0)
-            observed.append(0)
-        wanted[-1] += expected[outcome]
-        observed[-1] += counts[outcome]
-    statistic = sum((o - w) ** 2 / w for o, w in zip(observed, wanted, strict=True))
-    freedom = len(wanted) - 1
-    assert freedom >= 20  # otherwise the test would say little
-    return float((statistic - freedom) / np.sqrt(2 * freedom))
 
 
 @pytest.mark.parametrize(
