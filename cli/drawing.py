@@ -32,11 +32,9 @@ def draw_bit_map(bit_map: BitCosts, top: float, *, path: bool = False) -> Image.
         f"{bit_map.model}, {bit_map.order}: {bit_map.total / 8:,.0f} bytes, {bit_map.bpd:.3f} bpd"
     )
     font = ImageFont.load_default(_TEXT)
-    needed = max(width * zoom, 320)
+    needed = max(width * zoom, 320, int(font.getlength(text)) + 1)
     image = Image.new(
-        "RGB",
-        (needed + 2 * _MARGIN, height * zoom + _BAR + 2 * _TEXT + 6 * _MARGIN // 2 + _MARGIN),
-        _PAPER,
+        "RGB", (needed + 2 * _MARGIN, height * zoom + _BAR + 3 * _TEXT + 4 * _MARGIN + 4), _PAPER
     )
     image.paste(Image.fromarray(colours), (_MARGIN + (needed - width * zoom) // 2, _MARGIN))
     _draw_scale(image, (_MARGIN, _MARGIN + height * zoom + _MARGIN), needed, top, text, font)
@@ -51,7 +49,7 @@ def _draw_scale(
     text: str,
     font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
 ) -> None:
-    """Draw a bar of all colours, ticks in bits, and a line of text below."""
+    """Draw a bar of all colours, ticks with their unit below them, and a line of text."""
     left, upper = corner
     ramp = np.broadcast_to(np.linspace(0, top, length), (_BAR, length))
     image.paste(Image.fromarray(colour_bits(ramp, top)), corner)
@@ -59,10 +57,11 @@ def _draw_scale(
     for tick in range(5):
         bits, x = top * tick / 4, left + round((length - 1) * tick / 4)
         draw.line([(x, upper + _BAR), (x, upper + _BAR + 4)], _INK)
-        label = f"{bits:g}" + (" bits a pixel" if tick == 4 else "")
         anchor = "la" if tick == 0 else "ra" if tick == 4 else "ma"
-        draw.text((x, upper + _BAR + 6), label, _INK, font, anchor)
-    draw.text((left, upper + _BAR + _TEXT + 14), text, _INK, font)
+        draw.text((x, upper + _BAR + 6), f"{bits:g}", _INK, font, anchor)
+    # On a line of its own: beside the last tick, it would run into the one before.
+    draw.text((left + length // 2, upper + _BAR + _TEXT + 8), "bits a pixel", _INK, font, "ma")
+    draw.text((left, upper + _BAR + 2 * _TEXT + 18), text, _INK, font)
 
 
 def _draw_paths(

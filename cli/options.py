@@ -36,6 +36,33 @@ def output_options(what: str) -> Callable[[F], F]:
     return decorate
 
 
+def drawing_options(function: F) -> F:
+    """-o, --each, -f, --temperature and --seed of commands that draw images from a model."""
+    for option in reversed(
+        (
+            click.option("-o", "--output", required=True, metavar="PNG", help="File to write."),
+            click.option("--each", metavar="FOLDER", help="Also write every image by itself."),
+            click.option("-f", "--force", is_flag=True, help="Overwrite existing outputs."),
+            click.option(
+                "--temperature", default=1.0, metavar="T",
+                help="Below 1 draws smoother images, above 1 noisier ones.",
+            ),
+            click.option("--seed", default=0, type=click.IntRange(0), metavar="N",
+                         help="The same seed draws the same images."),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def parse_shape(text: str) -> tuple[int, int]:
+    """Read "32x48", a height and a width; raises InputError."""
+    height, _, width = text.partition("x")
+    if not (height.isdecimal() and width.isdecimal() and int(height) and int(width)):
+        raise InputError(f"{text!r} is not HEIGHTxWIDTH, such as 32x48")
+    return int(height), int(width)
+
+
 def model_option(function: F) -> F:
     """--model of commands that decode."""
     return click.option(

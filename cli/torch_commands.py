@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-_INSTALL = 'this command needs torch: pip install "lmzip[train]"'
+INSTALL = 'this command needs torch: pip install "lmzip[train]"'
 
 
 class MissingTorch(click.ClickException):
@@ -32,7 +32,7 @@ class TorchCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         if importlib.util.find_spec("torch") is None:
-            raise MissingTorch(_INSTALL)
+            raise MissingTorch(INSTALL)
         command: click.Command = getattr(importlib.import_module(self._module), self._attribute)
         return command.make_context(info_name, args, parent, **extra)
 

@@ -42,18 +42,14 @@ if TYPE_CHECKING:
         OrderError,
         VersionError,
     )
-    from lmzip.generation import (
-        complete_image,
-        completion_order,
-        measure_region,
-        sample_images,
-    )
+    from lmzip.generation import complete_image, measure_region, sample_images
     from lmzip.limits import LIMIT_FLAGS, Limits, parse_size
     from lmzip.native.backends import describe_backend
     from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
     from lmzip.options import EFFORTS, Options
-    from lmzip.order.context import REGIONS, make_regions
-    from lmzip.order.orders import Order, parse_order
+    from lmzip.order.context import REGIONS, completion_order, make_regions
+    from lmzip.order.masks import Kernel, make_mask
+    from lmzip.order.orders import Order, expand_orders, parse_order
     from lmzip.parallel.workers import count_threads
     from lmzip.picture import MODES, Mode, Picture, Samples, mode_of
     from lmzip.progress import Progress
@@ -75,6 +71,7 @@ __all__ = [
     "ImageInfo",
     "Info",
     "InputError",
+    "Kernel",
     "LimitError",
     "Limits",
     "LmzipError",
@@ -102,10 +99,12 @@ __all__ = [
     "decompress_picture",
     "decompress_region",
     "describe_backend",
+    "expand_orders",
     "is_archive",
     "list_images",
     "list_models",
     "load_model",
+    "make_mask",
     "make_regions",
     "measure_bits",
     "measure_region",
@@ -134,13 +133,14 @@ _MODULES = {
     ),
     "container.image_writer": ("choose_model_and_order", "compress_picture"),
     "container.info": ("ImageInfo", "Info", "is_archive", "list_images", "read_info"),
-    "generation": ("complete_image", "completion_order", "measure_region", "sample_images"),
+    "generation": ("complete_image", "measure_region", "sample_images"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "native.backends": ("describe_backend",),
     "network.registry": ("Choice", "Model", "ModelEntry", "list_models", "load_model"),
     "options": ("EFFORTS", "Options"),
-    "order.context": ("REGIONS", "make_regions"),
-    "order.orders": ("Order", "parse_order"),
+    "order.context": ("REGIONS", "completion_order", "make_regions"),
+    "order.masks": ("Kernel", "make_mask"),
+    "order.orders": ("Order", "expand_orders", "parse_order"),
     "parallel.workers": ("count_threads",),
     "picture": ("MODES", "Mode", "Picture", "Samples", "mode_of"),
     "progress": ("Progress",),

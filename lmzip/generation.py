@@ -17,7 +17,7 @@ from lmzip.native.backends import find_backend
 from lmzip.network.registry import Model, load_model
 from lmzip.network.temperature import with_temperature
 from lmzip.options import ImageOrder
-from lmzip.order.context import RegionMask, maximum_context, name_order
+from lmzip.order.context import RegionMask, completion_order
 from lmzip.order.orders import Order, parse_order
 from lmzip.progress import Progress
 from lmzip.stream.encoder import encode_images
@@ -74,29 +74,18 @@ def complete_image(
     """Draw `count` completions of an image (height, width, channels): uint8, side by side first.
 
     `hidden` (height, width) is true, or not zero, where a pixel is to be drawn; whatever `pixels`
-    holds there is not looked at. All other pixels come back as they are. The order is the one of
+    holds there is not looked at. All other pixels come back as they are. The order is that of
     `completion_order` unless another is given.
     """
     model = load_model(model) if isinstance(model, str | Path) else model
     region = check_region(hidden, pixels)
-    chosen = completion_order(model, region) if order is None else parse_order(order)
+    chosen = parse_order(order or completion_order(region, model.widest_family))
     given = np.repeat(np.where(region[..., None], 0, pixels).astype(np.uint8)[None], count, axis=0)
     _check(model, chosen, given)
     network = with_temperature(model.network, temperature)
     return draw_images(
         network, chosen, given, region, find_backend(backend), seed=seed, progress=progress
     )
-
-
-def completion_order(model: Model, hidden: RegionMask) -> Order:
-    """Return the order in which a model completes a region: observed pixels first.
-
-    Of the families that the model was trained for, S-curves see most. For a half of the image it is
-    one of their variants; otherwise an order of its own, which only models for any order can take.
-    """
-    families = {name.partition(":")[0] for name in model.network.orders}
-    family = "s-curve" if "s-curve" in families else "raster"
-    return name_order(maximum_context(hidden, 1, family)[0], family)
 
 
 def measure_region(
@@ -114,7 +103,7 @@ def measure_region(
     """
     model = load_model(model) if isinstance(model, str | Path) else model
     region = check_region(hidden, images[0])
-    chosen = completion_order(model, region) if order is None else parse_order(order)
+    chosen = parse_order(order or completion_order(region, model.widest_family))
     _check(model, chosen, images)
     (stream,) = encode_images(model.network, chosen, images, find_backend(backend))
     return np.array([to_bits(int(cost)) for cost in stream.costs[:, region].sum((1, 2))])

@@ -152,6 +152,7 @@ class CompactNetwork(nn.Module):
 
     def couple(self, levels: Tensor, mixture: Mixture) -> Tensor:
         """Return each channel's means given the levels of those before it: (B, C, K, H, W)."""
+        assert mixture.coefficients is not None
         x = self._to_inputs(levels)
         coupled = couple_by_residuals(x, mixture.means, mixture.coefficients)
         return coupled[:, : levels.shape[1]]

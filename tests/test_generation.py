@@ -56,12 +56,12 @@ def test_a_completion_agrees_better_with_its_surroundings() -> None:
     np.testing.assert_allclose(worst + rest, total)
 
 
-def test_halves_are_completed_along_orders_of_the_training() -> None:
-    regions = lmzip.make_regions(8, 8, ["top", "centre"])
-    assert str(lmzip.completion_order(ANY, regions["top"])) == "s-curve:flip"
-    assert lmzip.completion_order(ANY, regions["centre"]).family == "custom"
+def test_models_are_completed_along_the_family_they_know() -> None:
+    assert (ANY.widest_family, RASTER.widest_family) == ("s-curve", "raster")
+    pixels = smooth_images(1, 8, 8)[0]
     bottom = lmzip.make_regions(8, 8, ["bottom"])["bottom"]
-    assert str(lmzip.completion_order(RASTER, bottom)) == "raster"
+    images = lmzip.complete_image(RASTER, pixels, bottom)
+    assert np.array_equal(images, lmzip.complete_image(RASTER, pixels, bottom, order="raster"))
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

@@ -15,6 +15,7 @@ from lmzip.errors import FingerprintError, ModelError
 from lmzip.network.integer_network import IntegerNetwork, load_integer_network
 from lmzip.network.released import PURPOSES, RELEASED, Purpose
 from lmzip.order.orders import Order
+from lmzip.order.schedule import compile_schedule
 
 UNIQUE_BYTES = 8  # of a fingerprint: no two models share so many by chance
 WEIGHTS = Path(__file__).parents[1] / "weights"  # lmzip/weights
@@ -48,6 +49,16 @@ class Model:
     def any_order(self) -> bool:
         """Whether the network was trained for many orders, and so predicts in any."""
         return any(order.endswith(":*") for order in self.network.orders)
+
+    @property
+    def widest_family(self) -> str:
+        """The family it was trained for whose pixels see most: S-curves, or else raster."""
+        families = {order.partition(":")[0] for order in self.network.orders}
+        return "s-curve" if "s-curve" in families else "raster"
+
+    def count_steps(self, order: Order, height: int, width: int) -> int:
+        """Return in how many steps the network goes through an image along an order."""
+        return compile_schedule(order, height, width, self.network.layers).steps
 
     def predicts(self, order: Order) -> bool:
         """Whether the network was trained for an order, or for so many that it takes any."""

@@ -57,8 +57,15 @@ def adversarial_order(hidden: RegionMask, family: str = "s-curve") -> Ranks:
     return observed_first(_latest_first(~hidden, family)[0], ~hidden)
 
 
-def name_order(ranks: Ranks, family: str = "s-curve") -> Order:
-    """Return ranks as an order: as a variant of the family if they are one, or else as custom."""
+def completion_order(
+    hidden: RegionMask, family: str = "s-curve", *, adversarial: bool = False
+) -> Order:
+    """Return the order for a region: of maximum context, or adversarial to compare it with.
+
+    It is a variant of the family if one will do, as for halves, or else an order of its own.
+    """
+    best = maximum_context(hidden, 1, family)[0]
+    ranks = adversarial_order(hidden, family) if adversarial else best
     for order in all_variants(parse_order(family).family):
         if np.array_equal(order.ranks(*ranks.shape), ranks):
             return order

@@ -22,7 +22,7 @@ from lmzip.models.weights import Config, Network, make_network
 from lmzip.order.orders import Order, parse_order
 
 BLOCKS = (Block(6), Block(6, dilation=2))
-CONFIGS = {
+CONFIGS: dict[str, Config] = {
     "compact": CompactConfig(8, 5, BLOCKS, 2, 3),
     "compact-grey": CompactConfig(8, 5, BLOCKS, 2, 1, 5),
     "compact-sloped": CompactConfig(8, 7, BLOCKS, 2, 3, slope=2),

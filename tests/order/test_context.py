@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from lmzip.errors import InputError
-from lmzip.order.context import adversarial_order, make_regions, maximum_context, name_order
-from lmzip.order.orders import all_variants, parse_order
+from lmzip.order.context import (
+    adversarial_order,
+    completion_order,
+    make_regions,
+    maximum_context,
+)
+from lmzip.order.orders import parse_order
 
 
 @pytest.mark.parametrize(
@@ -66,12 +71,12 @@ def test_an_unknown_region_is_named() -> None:
         make_regions(4, 4, ["middle"])
 
 
-@pytest.mark.parametrize("family", ["raster", "s-curve"])
-def test_a_variant_gets_its_name_back(family: str) -> None:
-    for order in all_variants(family):
-        assert name_order(order.ranks(5, 6), family) == order
-    hidden = make_regions(6, 6, ["centre"])["centre"]
-    (ranks,) = maximum_context(hidden, 1, family)
-    order = name_order(ranks, family)
+def test_halves_are_completed_along_named_orders() -> None:
+    regions = make_regions(6, 6, ["top", "right", "centre"])
+    assert str(completion_order(regions["top"])) == "s-curve:flip"
+    assert str(completion_order(regions["top"], adversarial=True)) == "s-curve"
+    assert str(completion_order(regions["right"], "raster")) == "raster:transpose"
+    order = completion_order(regions["centre"], "raster")
     assert order.family == "custom"
+    (ranks,) = maximum_context(regions["centre"], 1, "raster")
     assert np.array_equal(order.ranks(6, 6), ranks)
