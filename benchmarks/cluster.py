@@ -10,7 +10,8 @@
 
 Printed: CPU seconds of the workers for each image against those of the process alone (throughput
 per core, whatever else the machine does), wall times, the shards that were made twice, and the
-scheduler's memory as the run goes on. CIFAR-10's images are written as PNG files once.
+scheduler's memory as the run goes on. CIFAR-10's images are written as PNG files once, and shards
+of the process alone are made once: the script may be stopped and started again.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from lmzip import MODES, Limits, Options, Picture
 from lmzip.formats import write_picture
 from lmzip.models.data_files import read_data_set
-from lmzip.picture import MODES, Picture
+from lmzip.sharding import Here, Listed, Recipe, open_run, plan_shards
+from lmzip.storage import find_files
 
 LMZIP = [sys.executable, "-P", "-c", "from lmzip.cli import main; main()"]
 WORKERS = 3
@@ -152,13 +155,26 @@ def start_client(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*LMZIP, *arguments], stdout=file, stderr=file)
 
 
-def make_alone(arguments: list[str], folder: Path) -> tuple[float, float]:
-    """Make the shards by one process with one thread; return its CPU and wall seconds."""
-    began = time.monotonic()
-    client = start_client([*arguments, "-o", str(folder), "-T", "1"], folder.with_suffix(".log"))
-    _, status, usage = os.wait4(client.pid, 0)
-    assert status == 0, folder.with_suffix(".log").read_text()
-    return usage.ru_utime + usage.ru_stime, time.monotonic() - began
+def make_alone(images: Path, folder: Path, size: int, verify: bool) -> float:
+    """Make the shards by this process with one thread; return the CPU seconds that they took.
+
+    What an earlier call has made counts with the seconds that it took then.
+    """
+    recipe = Recipe(Options(threads=1), verify=verify)
+    pictures = [Listed(0, file) for file in find_files(images)]
+    run = open_run(
+        plan_shards([str(images)], pictures, str(folder), size, recipe), str(folder), Limits()
+    )
+    notes = folder.with_suffix(".json")
+    taken: dict[str, float] = json.loads(notes.read_text()) if notes.exists() and run.done else {}
+    began = time.process_time()
+    for task, made in run.make(Here()):
+        if isinstance(made, Exception):
+            raise made
+        taken[task.name] = time.process_time() - began
+        began = time.process_time()
+        notes.write_text(json.dumps(taken))
+    return sum(taken.values())
 
 
 def make_on_cluster(cluster: Cluster, arguments: list[str], folder: Path, shards: int) -> float:
@@ -194,7 +210,6 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--shards", type=int, default=20)
     parser.add_argument("--verify", action="store_true", help="also verify while compressing")
-    parser.add_argument("--reuse", action="store_true", help="keep the shards made alone, if there")
     options = parser.parse_args()
     work, images = options.work, options.work / f"images-{options.images}"
     write_images(options.data, images, options.images)
@@ -202,19 +217,15 @@ def main() -> None:
     compress = ["compress", "--archive", "-r", str(images), "--shard", str(size)]
     compress += [] if options.verify else ["--no-verify"]
     alone, together = work / "alone", work / "together"
-    times = work / "alone.json"
-    if not options.reuse or not times.exists():
-        times.write_text(json.dumps(make_alone(compress, alone)))
-    cpu, wall = json.loads(times.read_text())
-    print(f"alone: {1000 * cpu / options.images:.2f} ms CPU an image, {wall:.0f} s", flush=True)
-    with ExitStack() as stack:
-        cluster = stack.enter_context(run_cluster(work / "cluster", WORKERS))
-        start = len(cluster.memory)
+    cpu = make_alone(images, alone, size, options.verify)
+    print(f"alone: {1000 * cpu / options.images:.2f} ms CPU an image", flush=True)
+    with run_cluster(work / "cluster", WORKERS) as cluster:
         wall = make_on_cluster(cluster, compress, together, options.shards)
         spent = sum(cluster.cpu.values())
-        print(f"cluster: {1000 * spent / options.images:.2f} ms CPU an image, {wall:.0f} s")
+        each = 1000 * spent / options.images
+        print(f"cluster: {each:.2f} ms CPU an image, {wall:.0f} s of wall time")
         print(f"throughput per core: {cpu / spent:.1%} of one process alone, killed work included")
-        first, *_, last = memory = cluster.memory[start:]
+        first, *_, last = memory = cluster.memory
         print(f"scheduler: {first:.0f} MB at first, {last:.0f} at last, {max(memory):.0f} at most")
         assert digests(together) == digests(alone), "shards differ"
         assert count_shards(together) == options.shards

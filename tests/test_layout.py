@@ -41,7 +41,7 @@ LEVELS = {  # each part of the codec uses those of lower levels
     "selection": 6,
     "container": 7,
     **dict.fromkeys(("api", "bit_costs", "generation", "pillow_plugin", "sharding"), 8),
-    "models": 9,
+    **dict.fromkeys(("integrations", "models"), 9),
     "cli": 10,
 }
 DECODING = (
