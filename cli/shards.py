@@ -87,6 +87,8 @@ def _print_shard(made: Made, report: Report) -> None:
     shard = made.shard
     for failure in shard.failures:
         report.fail(failure.image, failure.reason)
+    for loss in shard.losses:
+        report.warn(loss.image, f"not kept: {loss.reason}")
     report.result(
         f"{fit_name(shard.name, _NAME_WIDTH)} {_format_sizes(shard)} {made.seconds:6.1f} s",
         output=shard.name,

@@ -5,7 +5,7 @@ are missing, `cluster` lets a Dask cluster do tasks, and `manifest` says what ca
 """
 
 from lmzip.sharding.cluster import Cluster, Here, Runner, open_cluster
-from lmzip.sharding.manifest import MANIFEST, Failure, Manifest, Shard, read_manifest
+from lmzip.sharding.manifest import MANIFEST, Manifest, Remark, Shard, read_manifest
 from lmzip.sharding.plan import Listed, Plan, Recipe, plan_shards
 from lmzip.sharding.runs import Run, open_run
 from lmzip.sharding.tasks import Made, Verified, verify_file
@@ -13,13 +13,13 @@ from lmzip.sharding.tasks import Made, Verified, verify_file
 __all__ = [
     "MANIFEST",
     "Cluster",
-    "Failure",
     "Here",
     "Listed",
     "Made",
     "Manifest",
     "Plan",
     "Recipe",
+    "Remark",
     "Run",
     "Runner",
     "Shard",

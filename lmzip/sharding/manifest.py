@@ -22,8 +22,8 @@ _KIND, _VERSION = "lmzip shards", 1
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A picture that is not in its shard, and why."""
+class Remark:
+    """Something about a picture: why it is not in its shard, or what of its file is not."""
 
     image: str
     reason: str
@@ -46,7 +46,8 @@ class Shard:
     digest: str
     raw_bytes: int
     samples: int
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Remark, ...] = ()  # pictures that are not in it
+    losses: tuple[Remark, ...] = ()  # what is not kept of pictures that are
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -61,8 +62,11 @@ class Shard:
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Shard:
-        failures = tuple(Failure(**failure) for failure in fields.pop("failures"))
-        return cls(**fields, failures=failures)
+        remarks = {
+            name: tuple(Remark(**remark) for remark in fields.pop(name))
+            for name in ("failures", "losses")
+        }
+        return cls(**fields, **remarks)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from lmzip.container.archive_writer import pack_archive
 from lmzip.container.image_reader import decompress_picture
 from lmzip.container.info import is_archive
 from lmzip.errors import DamagedError, FormatError, InputError, LimitError, LmzipError
-from lmzip.formats import read_picture, strip_metadata, time_block
+from lmzip.formats import Reading, read_picture, strip_metadata, time_block
 from lmzip.limits import Limits
 from lmzip.options import AUTO
 from lmzip.picture import Picture
 from lmzip.progress import Progress
-from lmzip.sharding.manifest import Failure, Shard
+from lmzip.sharding.manifest import Remark, Shard
 from lmzip.sharding.plan import Listed, Recipe, ShardTask, installed_version
 from lmzip.storage import is_remote, name_errors, open_ranges, to_path, write_whole
 
@@ -56,7 +56,7 @@ def write_shard(task: ShardTask, progress: Progress | None = None) -> Made:
         raise LmzipError(f"lmzip {recipe.version} asks, and this worker has lmzip {version}")
     if (shard := _find_shard(task)) is not None:
         return Made(shard, time.monotonic() - began)
-    pictures, failures = _read_pictures(task)
+    pictures, failures, losses = _read_pictures(task)
     data = pack_archive(pictures, recipe.options, progress)
     if recipe.verify:
         _compare(data, [picture for _, picture in pictures], recipe)
@@ -72,6 +72,7 @@ def write_shard(task: ShardTask, progress: Progress | None = None) -> Made:
         raw_bytes=sum(image.nbytes for image in samples),
         samples=sum(image.size for image in samples),
         failures=tuple(failures),
+        losses=tuple(losses),
     )
     write_whole(task.path, data)
     write_whole(task.record, shard.to_json())
@@ -89,17 +90,24 @@ def _find_shard(task: ShardTask) -> Shard | None:
     return shard if whole and shard.digest == task.digest and not shard.failures else None
 
 
-def _read_pictures(task: ShardTask) -> tuple[list[tuple[str, Picture]], list[Failure]]:
-    pictures, failures = [], []
+def _read_pictures(
+    task: ShardTask,
+) -> tuple[list[tuple[str, Picture]], list[Remark], list[Remark]]:
+    """Return the pictures with their names, those that failed, and what is not kept of others."""
+    pictures, failures, losses = [], [], []
     for listed in task.read_listing():
+        name = listed.file.relative
         try:
-            pictures.append((listed.file.relative, _read_picture(listed, task)))
+            reading = _read_file(listed, task)
         except (InputError, LimitError) as error:
-            failures.append(Failure(listed.file.relative, " ".join(str(error).split())))
-    return pictures, failures
+            failures.append(Remark(name, " ".join(str(error).split())))
+            continue
+        pictures.append((name, reading.picture))
+        losses += [Remark(name, loss) for loss in reading.losses]
+    return pictures, failures, losses
 
 
-def _read_picture(listed: Listed, task: ShardTask) -> Picture:
+def _read_file(listed: Listed, task: ShardTask) -> Reading:
     path, recipe = to_path(task.roots[listed.root]) / listed.file.relative, task.recipe
     if listed.file.size == 0:
         raise InputError("the file is empty")
@@ -107,13 +115,13 @@ def _read_picture(listed: Listed, task: ShardTask) -> Picture:
         recipe.limits.check_memory(len(data))
         reading = read_picture(bytes(data[:]), recipe.limits)
     if not reading.complete:
-        raise InputError(f"{reading.frames} frames: shards are for pictures of one")
-    picture = reading.picture
+        raise InputError(f"{reading.frames} frames: shards are for files of one picture")
     if recipe.strip:
-        return strip_metadata(picture)
+        return replace(reading, picture=strip_metadata(reading.picture), losses=())
     if is_remote(path):
-        return picture
-    return replace(picture, metadata={**picture.metadata, "TIME": time_block(os.stat(path))})
+        return reading
+    metadata = {**reading.picture.metadata, "TIME": time_block(os.stat(path))}
+    return replace(reading, picture=replace(reading.picture, metadata=metadata))
 
 
 def _compare(data: bytes, pictures: list[Picture], recipe: Recipe) -> None:
