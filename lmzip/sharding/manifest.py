@@ -62,11 +62,9 @@ class Shard:
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Shard:
-        remarks = {
-            name: tuple(Remark(**remark) for remark in fields.pop(name))
-            for name in ("failures", "losses")
-        }
-        return cls(**fields, **remarks)
+        for name in ("failures", "losses"):
+            fields[name] = tuple(Remark(**remark) for remark in fields[name])
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
