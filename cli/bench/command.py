@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from lmzip import EFFORTS, InputError, Options, check_options, count_threads, list_models
+from lmzip.cli.bench.cluster import SetAddress, measure_on_cluster
 from lmzip.cli.bench.codecs import Codec, LmzipArchive, LmzipFiles, LmzipSettings
 from lmzip.cli.bench.data_sets import KINDS, DataSet, FolderSet, open_set
 from lmzip.cli.bench.machine import describe_machine
@@ -25,7 +29,8 @@ from lmzip.cli.bench.results_table import (
 )
 from lmzip.cli.console import DAMAGED, FAILED, Report
 from lmzip.cli.files import write_file
-from lmzip.cli.options import common_options
+from lmzip.cli.options import common_options, scheduler_option
+from lmzip.sharding import open_cluster
 
 _SMALL = 1 << 15  # pixels: archives code smaller images together
 _SHOWN = 3  # problems of a codec that are spelled out
@@ -65,6 +70,7 @@ _SHOWN = 3  # problems of a codec that are spelled out
 @click.option("--report", "folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Write a page, DIR/index.html, and all numbers, DIR/results.json.")  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@scheduler_option("images are coded")
 @click.option("--wide", is_flag=True, help="Print more columns than 80 characters hold.")
 @common_options()
 def bench_command(
@@ -81,6 +87,7 @@ def bench_command(
     commands: tuple[tuple[str, str, str], ...],
     folder: Path | None,
     as_csv: bool,
+    scheduler: str | None,
     wide: bool,
     threads: int,
     as_json: bool,
@@ -118,12 +125,18 @@ def bench_command(
     benchmark = Benchmark(title or data.title, len(data), describe_machine(threads), [])
 
     report.line(format_header(wide=wide))
-    for codec in codecs:
-        with report.progress(codec.name) as progress:
-            row = measure_codec(codec, data, threads=count_threads(threads), progress=progress)
-        benchmark.rows.append(row)
-        report.line(format_row(benchmark, row, wide=wide))
-        _report_problems(row, report)
+    with ExitStack() as stack:
+        measure: Callable[..., Measurement] = partial(measure_codec, threads=count_threads(threads))
+        if scheduler is not None:
+            cluster = stack.enter_context(open_cluster(scheduler))
+            address = _address(dataset, limit or 0, split)
+            measure = partial(measure_on_cluster, address=address, cluster=cluster)
+        for codec in codecs:
+            with report.progress(codec.name) as progress:
+                row = measure(codec, data, progress=progress)
+            benchmark.rows.append(row)
+            report.line(format_row(benchmark, row, wide=wide))
+            _report_problems(row, report)
     report.line(textwrap.fill(describe_run(benchmark), 79))
     if folder is not None:
         _write_report(folder, benchmark, data, codecs, report)
@@ -137,10 +150,16 @@ def bench_command(
 def _open(dataset: tuple[str, ...], limit: int, split: str) -> DataSet:
     if len(dataset) > 2 or (len(dataset) == 2 and dataset[0] not in KINDS):
         raise click.UsageError(f"give one data set: [{'|'.join(KINDS)}] PATH")
-    kind = dataset[0] if len(dataset) == 2 else None
-    if kind is None and dataset[0] in KINDS and not Path(dataset[0]).exists():
+    address = _address(dataset, limit, split)
+    if address.kind is None and dataset[0] in KINDS and not Path(dataset[0]).exists():
         raise click.UsageError(f"where is {dataset[0]}? lmzip bench {dataset[0]} PATH")
-    return open_set(kind, Path(dataset[-1]), limit=limit, split=split)
+    return open_set(address.kind, Path(dataset[-1]), limit=limit, split=split)
+
+
+def _address(dataset: tuple[str, ...], limit: int, split: str) -> SetAddress:
+    """Return what a worker of a cluster opens the data set by."""
+    kind = dataset[0] if len(dataset) == 2 else None
+    return SetAddress(kind, Path(dataset[-1]).absolute(), limit, split)
 
 
 def _drop_unreadable(data: DataSet, report: Report) -> DataSet:

@@ -15,7 +15,7 @@ import contextlib
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -89,7 +89,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class _Coded:
+class Coded:
     """One image, or all images of an archive, coded and restored."""
 
     numbers: tuple[int, ...]
@@ -118,6 +118,17 @@ def measure_codec(
     shares = [range(first, len(data), processes) for first in range(processes)]
     workers = 1 if processes > 1 else threads
     by_process, peaks = _run_processes(codec, data, shares, workers, progress)
+    return summarise(codec, data, by_process, peaks, threads)
+
+
+def summarise(
+    codec: Codec,
+    data: DataSet,
+    by_process: Sequence[Sequence[Coded]],
+    peaks: Sequence[int | None],
+    threads: int,
+) -> Measurement:
+    """Put together what processes did to their shares of a data set, with up to `threads` cores."""
     coded = [part for parts in by_process for part in parts]
     failures = tuple(problem for part in coded for problem in part.failures)
     bits = [part.model_bits for part in coded]
@@ -127,7 +138,7 @@ def measure_codec(
         codec=codec.name,
         form=ARCHIVE if is_archive else FILES,
         library=codec.library,
-        threads=threads if is_archive else processes,
+        threads=threads if is_archive else len(by_process),
         images=len(data),
         samples=sum(part.samples for part in coded),
         raw_size=sum(part.raw_size for part in coded),
@@ -144,7 +155,7 @@ def measure_codec(
     )
 
 
-def _add_model_bits(coded: Sequence[_Coded]) -> float | None:
+def _add_model_bits(coded: Sequence[Coded]) -> float | None:
     """Add up bits under the model; what no network coded counts with its bytes."""
     if any(part.size is None for part in coded):
         return None
@@ -153,7 +164,7 @@ def _add_model_bits(coded: Sequence[_Coded]) -> float | None:
     )
 
 
-def _add_rates(by_process: Sequence[Sequence[_Coded]], field: str) -> float:
+def _add_rates(by_process: Sequence[Sequence[Coded]], field: str) -> float:
     """Return raw bytes a second: the sum of what each process reached while it was coding."""
     rate = 0.0
     for parts in by_process:
@@ -168,10 +179,10 @@ def _run_processes(
     shares: Sequence[range],
     workers: int,
     progress: Progress | None,
-) -> tuple[list[list[_Coded]], list[int | None]]:
+) -> tuple[list[list[Coded]], list[int | None]]:
     """Let each process code its share; return what they did, and their peaks of memory."""
     context = multiprocessing.get_context("spawn")
-    coded: list[list[_Coded]] = [[] for _ in shares]
+    coded: list[list[Coded]] = [[] for _ in shares]
     peaks: list[int | None] = [None] * len(shares)
     processes: list[BaseProcess] = []
     waiting: dict[Connection, int] = {}
@@ -202,7 +213,7 @@ def _run_processes(
                     continue
                 if isinstance(message, _Peak):
                     peaks[number] = message.memory
-                elif isinstance(message, _Coded):
+                elif isinstance(message, Coded):
                     coded[number].append(message)
                     done = sum(len(part.numbers) for parts in coded for part in parts)
                 else:  # how much of its share a process has done
@@ -216,7 +227,7 @@ def _run_processes(
     return coded, peaks
 
 
-def _find_missing(share: range, coded: Sequence[_Coded]) -> list[int]:
+def _find_missing(share: range, coded: Sequence[Coded]) -> list[int]:
     known = {number for part in coded for number in part.numbers}
     return [number for number in share if number not in known]
 
@@ -228,11 +239,11 @@ def _describe_end(code: int | None) -> str:
     return f"its process ended with code {code}"
 
 
-def _fail(data: DataSet, number: int, reason: str) -> _Coded:
+def _fail(data: DataSet, number: int, reason: str) -> Coded:
     """Make the result of an image that a codec could not code."""
     samples = data.picture(number).samples
     problem = Problem(data.names[number], reason)
-    return _Coded((number,), samples.nbytes, samples.size, failures=(problem,))
+    return Coded((number,), samples.nbytes, samples.size, failures=(problem,))
 
 
 def _code_share(
@@ -243,13 +254,19 @@ def _code_share(
     has_children = isinstance(codec, CommandPeer) or workers > 1
     with MemoryMeter(children=has_children) as memory:
         if isinstance(codec, LmzipArchive):
-            connection.send(_code_archive(codec, data, workers, connection.send))
+            connection.send(code_archive(codec, data, workers, connection.send))
         else:
-            _warm_up(codec, data.picture(share[0]))
-            for number in share:
-                connection.send(_code_picture(codec, data, number))
+            for coded in code_pictures(codec, data, share):
+                connection.send(coded)
     connection.send(_Peak(memory.peak))
     connection.close()
+
+
+def code_pictures(codec: Peer, data: DataSet, numbers: Sequence[int]) -> Iterator[Coded]:
+    """Code and restore some images, one by one, after a crop that does not count."""
+    _warm_up(codec, data.picture(numbers[0]))
+    for number in numbers:
+        yield _code_picture(codec, data, number)
 
 
 def _warm_up(codec: Peer, picture: Picture) -> None:
@@ -259,7 +276,7 @@ def _warm_up(codec: Peer, picture: Picture) -> None:
         codec.decode(codec.encode(Picture(crop, picture.mode)), picture.mode)
 
 
-def _code_picture(codec: Peer, data: DataSet, number: int) -> _Coded:
+def _code_picture(codec: Peer, data: DataSet, number: int) -> Coded:
     picture = data.picture(number)
     samples = picture.samples
     try:
@@ -272,7 +289,7 @@ def _code_picture(codec: Peer, data: DataSet, number: int) -> _Coded:
         return _fail(data, number, describe_error(error))
     difference = describe_difference(samples, restored)
     mismatches = (Problem(data.names[number], difference),) if difference else ()
-    return _Coded(
+    return Coded(
         (number,),
         samples.nbytes,
         samples.size,
@@ -284,9 +301,9 @@ def _code_picture(codec: Peer, data: DataSet, number: int) -> _Coded:
     )
 
 
-def _code_archive(
+def code_archive(
     codec: LmzipArchive, data: DataSet, workers: int, tell: Callable[[float], None]
-) -> _Coded:
+) -> Coded:
     pictures = list(data.pictures())
     numbers = tuple(range(len(pictures)))
     raw = sum(picture.samples.nbytes for picture in pictures)
@@ -301,7 +318,7 @@ def _code_archive(
     except Exception as error:  # whatever a codec raises is its failure
         reason = describe_error(error)
         failures = tuple(Problem(name, reason) for name in data.names)
-        return _Coded(numbers, raw, samples, failures=failures)
+        return Coded(numbers, raw, samples, failures=failures)
     differences = [
         describe_difference(picture.samples, image)
         for picture, image in zip(pictures, restored, strict=True)
@@ -309,7 +326,7 @@ def _code_archive(
     mismatches = [Problem(n, d) for n, d in zip(data.names, differences, strict=True) if d]
     bits = count_model_bits(coded)
     seconds = encoded - began, decoded - encoded
-    return _Coded(numbers, raw, samples, len(coded), bits, *seconds, mismatches=tuple(mismatches))
+    return Coded(numbers, raw, samples, len(coded), bits, *seconds, mismatches=tuple(mismatches))
 
 
 def describe_error(error: Exception) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.cli_runner import COMMAND, Cli, make_picture, write_image
 
@@ -66,6 +67,21 @@ def test_a_picture_that_fails_is_named_by_the_client(
     result = cli.compress(*command)
     assert result.code == 1
     assert result.err.startswith("lmzip: 3.png: ")
+
+
+@pytest.mark.usefixtures("photos")
+def test_bench_on_a_cluster_finds_the_sizes_of_one_machine(cli: Cli, scheduler: str) -> None:
+    np.save("photos.npy", np.stack([make_picture(seed=n).samples for n in range(5)]))
+    for data in ("photos", "photos.npy"):
+        command = ["bench", data, "--model", cli.model, "--peers", "png", "--archive", "--json"]
+        alone = json.loads(cli(*command, "-T", 1).out)["codecs"]
+        result = cli(*command, "--scheduler", scheduler)
+        assert result.code == 0
+        together = json.loads(result.out)["codecs"]
+        assert len(together) == 3
+        for one, other in zip(alone, together, strict=True):
+            for key in ("codec", "size", "images", "samples", "bpd", "model_bits", "exact"):
+                assert one[key] == other[key], key
 
 
 def square(number: int) -> int:
