@@ -4,7 +4,7 @@
     python benchmarks/trust.py mutations [COUNT]    decode mutated files: time, memory, wrong pixels
     python benchmarks/trust.py kills [COUNT]        end `compress -r --rm` at random moments
     python benchmarks/trust.py files [COUNT]        find that many files in folders with loops
-    python benchmarks/trust.py load [IMAGES [SECONDS]]   memory, threads and files under load
+    python benchmarks/trust.py load [IMAGES [SECONDS]]   memory, threads, files under load
     python benchmarks/trust.py together             the API from 8 threads and 4 forked processes
 
 Each prints one line of figures and fails if something was lost or wrong.
@@ -205,22 +205,57 @@ def check_files(count: int) -> Counter[str]:
 
 
 def check_load(images: int, seconds: float) -> Counter[str]:
-    """Compress and decode with all cores for a while; memory, threads and files stay as few."""
-    choose = np.random.default_rng(0)
-    began, first, done = time.monotonic(), 0, 0
-    pid = os.getpid()
-    while done < images and time.monotonic() - began < seconds:
-        pixels = np.cumsum(choose.integers(-2, 3, (64, 96, 3)), axis=1).astype(np.uint8)
-        assert np.array_equal(lmzip.decompress(lmzip.compress(pixels)), pixels)
-        done += 1
-        if not first and (time.monotonic() - began > min(60, seconds / 10)):
-            first = _resident(pid)
-    last = _resident(pid)
-    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    print(f"{done} images, {first >> 20} MB at first, {last >> 20} MB at last, "
-          f"{files} files, {threads} threads")  # fmt: skip
-    assert last < 1.2 * max(first, 1)
-    return Counter({"images": done})
+    """Compress and decode with all cores: at least so many images, and for so many seconds.
+
+    Memory is that of the last minute against that of the first, the largest of each.
+    """
+    minute = min(60.0, seconds / 10)
+    began, pid = time.monotonic(), os.getpid()
+    done: list[float] = []  # when each image was done
+    memory: list[tuple[float, int]] = []
+    files, threads = _count_files(), threading.active_count()
+
+    def work(seed: int) -> None:
+        choose = np.random.default_rng(seed)
+        while len(done) < images or time.monotonic() - began < seconds:
+            _compress_and_compare(choose, len(done))
+            done.append(time.monotonic() - began)
+
+    with ThreadPoolExecutor(cores := lmzip.count_threads(0)) as executor:
+        running = [executor.submit(work, seed) for seed in range(cores)]
+        while not all(future.done() for future in running):
+            memory.append((time.monotonic() - began, _resident(pid)))
+            time.sleep(minute / 60)
+        for future in running:
+            future.result()
+    end = time.monotonic() - began
+    first = max(size for when, size in memory if when < minute)
+    last = max(size for when, size in memory if when > end - minute)
+    left = f"{_count_files() - files} files, {threading.active_count() - threads} threads more"
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    print(f"{len(done)} images in {end:.0f} s on {cores} cores, {first >> 20} MB in the first "
+          f"minute, {last >> 20} MB in the last; {left}, {len(children)} processes")  # fmt: skip
+    assert last < 1.2 * first
+    assert (_count_files(), threading.active_count(), children) == (files, threads, [])
+    return Counter({"images": len(done)})
+
+
+def _compress_and_compare(choose: np.random.Generator, number: int) -> None:
+    """Compress pictures of several sizes and kinds, and every so often an archive of them."""
+    height, width = (int(side) for side in choose.integers(8, 72, 2))
+    kind, channels = ((np.uint8, 3), (np.uint8, 1), (np.uint16, 3), (np.uint8, 4))[number % 4]
+    steps = choose.integers(-2, 3, (height, width, channels))
+    pixels = np.cumsum(steps, axis=1).astype(kind)
+    if number % 50:
+        assert np.array_equal(lmzip.decompress(lmzip.compress(pixels, threads=1)), pixels)
+    else:
+        batch = np.stack([pixels, pixels[::-1]])
+        with lmzip.open_archive(lmzip.compress_batch(batch, threads=1), threads=1) as archive:
+            assert np.array_equal(np.stack(list(archive)), batch)
+
+
+def _count_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 def _resident(pid: int) -> int:

@@ -31,11 +31,13 @@ Beside the picture (`strip` drops them):
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from lmzip.errors import DamagedError, InputError
 from lmzip.limits import inflate
@@ -181,6 +183,15 @@ def text_block(keyword: str, text: bytes) -> bytes:
 def phys_from_dpi(across: float, down: float) -> bytes:
     """Return the block PHYS for dots per inch."""
     return struct.pack(">IIB", round(across / _METRES_PER_INCH), round(down / _METRES_PER_INCH), 1)
+
+
+def shape_of_pixels(across: float, down: float) -> dict[str, bytes]:
+    """Return the block PHYS for pixels per something unknown; none if they are not numbers."""
+    if not all(0 < float(side) < math.inf for side in (across, down)):
+        return {}
+    sides = [Fraction(float(side)).limit_denominator(1000) for side in (across, down)]
+    scale = math.lcm(*(side.denominator for side in sides))
+    return {"PHYS": struct.pack(">IIB", *(min(int(s * scale), 0xFFFFFFFF) for s in sides), 0)}
 
 
 def dpi_from_phys(block: bytes) -> tuple[float, float] | None:

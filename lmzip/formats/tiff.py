@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, TiffImagePlugin
 
 from lmzip.errors import InputError
-from lmzip.formats.metadata import exif_block
+from lmzip.formats.metadata import exif_block, shape_of_pixels
 from lmzip.formats.pillow_images import PILLOW_ERRORS, picture_from_image
 from lmzip.picture import MODES, Picture
 
@@ -24,7 +24,8 @@ _BIG_MAGICS = (b"II+\0", b"MM\0+")
 
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _RESOLUTION = 258, 259, 262, 277, 282
 _PLANES, _COLOUR_MAP, _SUB_IMAGES, _EXTRA_SAMPLES, _SAMPLE_FORMAT = 284, 320, 330, 338, 339
-_SLICES = 32997
+_RESOLUTION_UNIT, _SLICES = 296, 32997
+_NO_UNIT = 1
 _PAGE_KINDS = frozenset({254, 255})  # the old tag and the new one
 _MIN_IS_WHITE, _PALETTE, _YCBCR = 0, 3, 6  # photometric interpretations
 _COLOURS = {_MIN_IS_WHITE: "grey from white", 1: "grey", 2: "RGB", _PALETTE: "palette", 5: "CMYK"}
@@ -70,12 +71,16 @@ def read_tiff(image: Any, data: bytes, *, is_page: bool = False) -> Picture:
     metadata = dict(picture.metadata)
     if _RESOLUTION not in tags:
         metadata.pop("PHYS", None)  # made up by Pillow
+    elif tags.get(_RESOLUTION_UNIT) == _NO_UNIT:
+        metadata |= shape_of_pixels(*image.info.get("resolution", (0, 0)))
     metadata.pop("EXIF", None)
     for tag in (_LAYOUT - _PAGE_KINDS if is_page else _LAYOUT) & set(exif):
         del exif[tag]
     if len(exif):
         keep_bytes(exif)
         exif.bigtiff = False  # EXIF data is a classic TIFF structure, whatever it was read from
+        if is_page:
+            exif.endian = "<"  # as pages are written, so that they can be compared
         metadata["EXIF"] = exif_block(exif.tobytes())
     return replace(picture, metadata=metadata)
 

@@ -24,6 +24,7 @@ from lmzip.picture import Picture
 _COLOURS = {"1": 1, "L": 1, "LA": 1, "RGB": 2, "RGBA": 2, "P": 3, "CMYK": 5}
 _STRIP = 1 << 18  # bytes of a strip before compression, about
 _DIRECTORIES = (0x8769, 0x8825)  # tags that lead to others: EXIF and GPS
+_NO_UNIT, _INCH = 1, 2
 _LARGEST = (1 << 32) - 1  # bytes of a file
 
 
@@ -82,12 +83,22 @@ def _lay_out(picture: Picture) -> tuple[Any, list[bytes]]:
     if "XMP_" in picture.metadata:
         tags.tagtype[TiffImagePlugin.XMP] = 1
         tags[TiffImagePlugin.XMP] = picture.metadata["XMP_"]
-    if (dpi := dpi_from_phys(picture.metadata.get("PHYS", b""))) is not None:
-        across, down = map(_simplest, dpi)
+    if (resolution := _resolution(picture.metadata.get("PHYS", b""))) is not None:
+        across, down, unit = resolution
         tags[TiffImagePlugin.X_RESOLUTION] = TiffImagePlugin.IFDRational(across)
         tags[TiffImagePlugin.Y_RESOLUTION] = TiffImagePlugin.IFDRational(down)
-        tags[TiffImagePlugin.RESOLUTION_UNIT] = 2  # inch
+        tags[TiffImagePlugin.RESOLUTION_UNIT] = unit
     return tags, strips
+
+
+def _resolution(phys: bytes) -> tuple[Fraction, Fraction, int] | None:
+    """Return pixels across and down, and their unit; None if nothing is known."""
+    if (dpi := dpi_from_phys(phys)) is not None:
+        return _simplest(dpi[0]), _simplest(dpi[1]), _INCH
+    if len(phys) != 9:
+        return None
+    across, down = struct.unpack(">II", phys[:8])  # only the shape of a pixel
+    return Fraction(across), Fraction(down), _NO_UNIT
 
 
 def _simplest(dpi: float) -> Fraction:

@@ -131,13 +131,15 @@ def test_metadata_of_webp_can_be_stripped():
     assert [shown[1:4] for shown in show(stripped)] == [shown[1:4] for shown in show(data)]
 
 
-def test_pages_keep_their_own_metadata():
+@pytest.mark.parametrize("byteorder", ["<", ">"])
+def test_pages_keep_their_own_metadata(byteorder):
     file = io.BytesIO()
-    with tifffile.TiffWriter(file) as writer:
+    with tifffile.TiffWriter(file, byteorder=byteorder) as writer:
         for number in range(3):
             samples = np.full((9, 8 + number, 3), 40 * number, np.uint16)
             writer.write(samples, description=f"page {number}", subfiletype=2, metadata=None)
-    back = write_frames(read_frames(file.getvalue()))
+    data = file.getvalue()
+    back = write_frames(keep_frames(data, read_picture(data)))
     with tifffile.TiffFile(io.BytesIO(back)) as tiff:
         pages = [page.aspage() for page in tiff.pages]
         assert [page.description for page in pages] == ["page 0", "page 1", "page 2"]

@@ -223,3 +223,14 @@ def test_exif_of_a_big_tiff_becomes_classic(suffix):
         again = image.getexif()
         assert again[271] == "Camera Works"
         assert float(again.get_ifd(0x8769)[33434]) == 0.01
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (1, 1), (1.5, 1)])
+def test_the_shape_of_pixels_is_kept_where_there_is_no_unit(shape):
+    file = io.BytesIO()
+    tags = {282: shape[0], 283: shape[1], 296: 1}
+    Image.new("RGB", (5, 4)).save(file, "TIFF", tiffinfo=tags)
+    picture = read_picture(file.getvalue()).picture
+    with Image.open(io.BytesIO(write_picture(picture, ".tiff")[0])) as image:
+        assert image.tag_v2[296] == 1
+        assert float(image.tag_v2[282]) / float(image.tag_v2[283]) == shape[0] / shape[1]
