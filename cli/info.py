@@ -61,6 +61,8 @@ def _format(name: str, info: Info) -> str:
         rows.append(("order", info.order))
     if info.tiles != (1, 1):
         rows.append(("tiles", f"{info.tiles[0]} rows of {info.tiles[1]}"))
+    if info.is_archive and "FRMS" in info.metadata:
+        rows.append(("frames", "images that are frames of one file come back as that file"))
     if info.metadata:
         blocks = ", ".join(f"{tag} {size} B" for tag, size in info.metadata.items())
         rows.append(("metadata", blocks))

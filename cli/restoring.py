@@ -31,6 +31,7 @@ from lmzip.formats import (
     default_suffix,
     describe_frames,
     file_times,
+    without_frames,
     write_frames,
     write_picture,
 )
@@ -81,6 +82,8 @@ class Restoration:
             self.targets.check(self.targets.of(source, suffix), source)
         with self.report.progress(source.name) as progress:
             picture, losses = self._decode(data, region, progress)
+        if region is not None:  # a part of a picture is not the file that it was
+            picture = without_frames(picture)
         suffix = suffix or self._fitting_suffix(source, picture)
         self._write(source, self.targets.of(source, suffix), suffix, [picture], began)
         self._name_losses(source.name, losses)

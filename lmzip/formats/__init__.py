@@ -15,6 +15,7 @@ from lmzip.formats.frames import (
     keep_frames,
     read_frames,
     strip_frames,
+    without_frames,
     write_frames,
 )
 from lmzip.formats.metadata import file_times, strip_metadata, time_block
@@ -49,6 +50,7 @@ __all__ = [
     "time_block",
     "to_true_colour",
     "with_format",
+    "without_frames",
     "write_frames",
     "write_picture",
 ]

@@ -19,6 +19,7 @@ import struct
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -80,7 +81,10 @@ def describe_frames(metadata: Mapping[str, bytes]) -> FrameSet | None:
     if FRAMES not in metadata:
         return None
     kind, count, skeleton = _read_block(metadata[FRAMES])
-    is_one_picture = count == 1 and (kind != b"GIF_" or gif.fills_screen(skeleton))
+    try:
+        is_one_picture = count == 1 and (kind != b"GIF_" or gif.fills_screen(skeleton))
+    except InputError as error:
+        raise DamagedError(f"the metadata block {FRAMES}: {error}") from error
     return FrameSet(".tiff" if kind == _TIFF else _FORMATS[kind].suffix, count, is_one_picture)
 
 
@@ -130,10 +134,12 @@ def keep_frames(data: bytes, reading: Reading, limits: Limits | None = None) -> 
     InputError if the file would not come back as it was.
     """
     frames = read_frames(data, limits)
-    for number, (frame, back) in enumerate(
-        zip(frames, read_frames(write_frames(frames), limits), strict=True)
-    ):
-        if not _is_same(frame, back):
+    try:
+        restored = read_frames(write_frames(frames), limits)
+    except DamagedError as error:
+        raise InputError(str(error)) from None
+    for number, (frame, back) in enumerate(zip_longest(frames, restored)):
+        if frame is None or back is None or not _is_same(frame, back):
             raise InputError(f"frame {number} would not come back as it is")
     described = describe_frames(frames[0].metadata)
     if described is not None and described.is_one_picture:
@@ -152,6 +158,12 @@ def strip_frames(frames: Sequence[Picture]) -> list[Picture]:
         block = _START.pack(kind, count) + skeleton
         stripped[0] = replace(stripped[0], metadata={**stripped[0].metadata, FRAMES: block})
     return stripped
+
+
+def without_frames(picture: Picture) -> Picture:
+    """Return a picture that does not remember the file that it was a frame of."""
+    kept = {tag: block for tag, block in picture.metadata.items() if tag != FRAMES}
+    return replace(picture, metadata=kept)
 
 
 def _is_same(one: Picture, other: Picture) -> bool:

@@ -82,10 +82,9 @@ def strip_gif(skeleton: bytes) -> bytes:
 
 def fills_screen(skeleton: bytes) -> bool:
     """Whether a skeleton has one image, and that covers the screen."""
-    width, height = struct.unpack_from("<HH", skeleton, 6)
-    covering = struct.pack("<HHHH", 0, 0, width, height)
     blocks = _walk(skeleton, has_pixels=False)
-    return [block[1:9] for block, frame in blocks if frame is not None] == [covering]
+    places = [block[1:9] for block, frame in blocks if frame is not None]
+    return places == [bytes(4) + skeleton[6:10]]
 
 
 def write_gif(picture: Picture) -> bytes:

@@ -72,7 +72,7 @@ def strip_webp(skeleton: bytes) -> bytes:
     """Return a skeleton with nothing but what the frames need to be shown."""
     chunks = []
     for kind, content in _split(_open(skeleton)[0]):
-        if kind == b"VP8X":
+        if kind == b"VP8X" and content:
             chunks.append((kind, bytes([content[0] & ~_HAS_METADATA]) + content[1:]))
         elif kind in _SHOWN:
             chunks.append((kind, content))

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 from support.animations import make_animations, make_frames, show
 from support.cli_runner import write_image
 
+import lmzip
 from lmzip.formats.frames import read_frames
 from lmzip.formats.reading import read_picture
 
@@ -47,7 +49,9 @@ def test_an_animation_comes_back_after_rm(cli, kind):
 def test_frames_are_listed_and_restored_one_by_one(cli):
     write_animations()
     assert cli.compress("a-png.png").code == 0
-    assert len(cli("info", "--list", "a-png.lmz").out.splitlines()[-4:]) == 4
+    listed = cli("info", "--list", "a-png.lmz").out
+    assert "come back as that file" in listed
+    assert [line.split()[0] for line in listed.splitlines()[-4:]] == ["0", "1", "2", "3"]
     result = cli.decompress("a-png.lmz", "--only", "2", "-o", "third.tiff")
     assert (result.code, result.err) == (0, "")
     third = read_picture(Path("third.tiff").read_bytes()).picture
@@ -141,6 +145,29 @@ def test_json_counts_frames(cli):
     cli.compress("x.gif")
     document = json.loads(cli.decompress("--json", "x.lmz", "-o", "y.gif").out)
     assert document["files"][0]["frames"] == 4
+
+
+def test_a_region_of_a_gif(cli):
+    """A part is a picture of its own: the rest of the file does not fit around it."""
+    make_frames()[0].save("x.gif")
+    assert cli.compress("x.gif").code == 0
+    result = cli.decompress("x.lmz", "--region", "2,3,10,12", "-o", "y.gif")
+    assert (result.code, result.err) == (0, "")
+    with Image.open("x.gif") as whole, Image.open("y.gif") as part:
+        assert part.convert("RGB").tobytes() == whole.convert("RGB").crop((3, 2, 15, 12)).tobytes()
+
+
+def test_hostile_frames_are_damage(cli):
+    frames = read_frames(ANIMATIONS["gif"])
+    block = frames[0].metadata["FRMS"]
+    for wrong in (b"", b"GIF_\1\0\0\0GIF", block[:4] + b"\xff" * 4, block[:8] + b"abc"):
+        first = replace(frames[0], metadata={**frames[0].metadata, "FRMS": wrong})
+        named = ((None, frame) for frame in [first, *frames[1:]])
+        Path("x.lmz").write_bytes(lmzip.pack_archive(named, gather_metadata=True))
+        result = cli.decompress("x.lmz", "-o", "y.gif", "-f")
+        assert result.code == 3, result.err
+        assert "internal" not in result.err
+        assert not Path("y.gif").exists()
 
 
 def test_limits_hold_for_frames(cli):

@@ -26,7 +26,14 @@ from lmzip.container.image_file import read_image_header
 from lmzip.container.image_header import ImageHeader
 from lmzip.container.shared_fields import read_metadata
 from lmzip.errors import DamagedError, LmzipError
-from lmzip.formats import read_frames, read_picture, write_frames, write_picture
+from lmzip.formats import (
+    describe_frames,
+    read_frames,
+    read_picture,
+    strip_frames,
+    write_frames,
+    write_picture,
+)
 from lmzip.formats.writing import WRITABLE_SUFFIXES
 from lmzip.network.integer_network import load_integer_network
 from lmzip.picture import MODES, Picture, Samples
@@ -131,8 +138,10 @@ def fuzz_frames(data: bytes) -> None:
     if data[:1] == b"s":
         first, *others = read_frames(_animations()[data[1] % len(_animations()) if data[1:] else 0])
         block = first.metadata["FRMS"][:8] + data[2:]
-        metadata = {**first.metadata, "FRMS": block}
-        write_frames([Picture(first.samples, first.mode, metadata), *others])
+        first = Picture(first.samples, first.mode, {**first.metadata, "FRMS": block})
+        describe_frames({"FRMS": block[:4] + b"\1\0\0\0" + block[8:]})
+        write_frames([first, *others])
+        strip_frames([first, *others])
         return
     frames = read_frames(data, LIMITS)
     again = read_frames(write_frames(frames), _ROOMY)
