@@ -228,9 +228,10 @@ def test_exif_of_a_big_tiff_becomes_classic(suffix):
 @pytest.mark.parametrize("shape", [(3, 2), (1, 1), (1.5, 1)])
 def test_the_shape_of_pixels_is_kept_where_there_is_no_unit(shape):
     file = io.BytesIO()
-    tags = {282: shape[0], 283: shape[1], 296: 1}
-    Image.new("RGB", (5, 4)).save(file, "TIFF", tiffinfo=tags)
+    Image.new("RGB", (5, 4)).save(file, "TIFF", tiffinfo={282: shape[0], 283: shape[1], 296: 1})
     picture = read_picture(file.getvalue()).picture
-    with Image.open(io.BytesIO(write_picture(picture, ".tiff")[0])) as image:
-        assert image.tag_v2[296] == 1
-        assert float(image.tag_v2[282]) / float(image.tag_v2[283]) == shape[0] / shape[1]
+    with tifffile.TiffFile(io.BytesIO(write_picture(picture, ".tiff")[0])) as image:
+        tags = image.pages[0].aspage().tags
+        assert tags[296].value == 1
+        (across, across_unit), (down, down_unit) = tags[282].value, tags[283].value
+        assert (across / across_unit) / (down / down_unit) == shape[0] / shape[1]
