@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lmzip.models.fused_block import FusedBlock, FusedOutputs, Reach, prefer_fused
+from lmzip.models.fused_block import FusedBlock, FusedOutputs, convolve_first, prefer_fused
 from lmzip.models.likelihood import Mixture, mixture_nll, to_unit
-from lmzip.models.lmconv import LMConv, LocalMask, MaskSet, PatternGroup
+from lmzip.models.lmconv import LMConv, MaskSet, Reach
 from lmzip.order.masks import Kernel
 
 # The raw outputs are of order one; these factors bring them to the scale of what they correct.
@@ -109,11 +109,16 @@ class CompactNetwork(nn.Module):
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
         """Return the raw outputs (B, 1 + 2C + couplings, K, H, W) for pixels in [-1, 1]."""
-        features = self.first(x, masks)
+        features = self._compute_features(x, masks)
         for block in self.blocks:
             features = block(features, masks)
         outputs = self._compute_outputs(features)
         return outputs.reshape(len(x), -1, self.config.mixtures, *x.shape[2:])
+
+    def _compute_features(self, x: Tensor, masks: MaskSet) -> Tensor:
+        """Return what the first layer makes of pixels, (B, width, H, W)."""
+        convolution = find_convolution(self.first, x, masks)
+        return self.first(x, masks) if convolution is None else convolve_first(x, *convolution)
 
     def _compute_outputs(self, features: Tensor) -> Tensor:
         """Return the outputs (B, outputs, H, W)."""
@@ -180,23 +185,26 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.project.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor, masks: MaskSet) -> Tensor:
-        if masks.at_once and self.conv.form == "grouped" and prefer_fused(x):
-            mask = masks[self.conv.kernel]
-            if mask.common_group is not None:
-                return self._forward_fused(x, mask, mask.common_group)
-        hidden = self.conv(x.clamp(0, self.top), masks).clamp(0, self.top)
-        return x + self.project(hidden)
-
-    def _forward_fused(self, x: Tensor, mask: LocalMask, group: PatternGroup) -> Tensor:
-        """Compute the same faster, where every pixel sees the same taps."""
-        assert self.conv.bias is not None
-        kernel = group.visible_part(self.conv.weight)
-        condition = self.conv.condition_on_mask(mask) + self.conv.bias[:, None, None]
-        reach = Reach(*group.reach(self.conv.kernel), self.conv.kernel.dilation)
+        convolution = find_convolution(self.conv, x, masks)
+        if convolution is None:
+            hidden = self.conv(x.clamp(0, self.top), masks).clamp(0, self.top)
+            return x + self.project(hidden)
+        kernel, added, reach = convolution
         result: Tensor = FusedBlock.apply(  # type: ignore[no-untyped-call]
-            x, kernel, condition, self.project.weight, self.project.bias, reach, self.top
+            x, kernel, added, self.project.weight, self.project.bias, reach, self.top
         )
         return result
+
+
+def find_convolution(
+    layer: LMConv, x: Tensor, masks: MaskSet
+) -> tuple[Tensor, Tensor, Reach] | None:
+    """Return the plain convolution that a layer is, if all pixels see the same taps and that is
+    the fastest way."""
+    if not masks.at_once or layer.form != "grouped" or not prefer_fused(x):
+        return None
+    mask = masks[layer.kernel]
+    return None if mask.common_group is None else layer.as_convolution(mask, mask.common_group)
 
 
 class LinearPredictor(nn.Module):

@@ -10,32 +10,32 @@ would keep more tensors and pass over each of them more often.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lmzip.models.lmconv import Reach
+
 # With one thread and few images, torch takes a slower way for kernels of 1x1, unless they are
 # dilated, which changes nothing about a single tap.
 _POINTWISE = 2
 
 
-@dataclass(frozen=True)
-class Reach:
-    """How many pixels a kernel looks beyond its own on each side, and from tap to tap."""
-
-    above: int
-    below: int
-    before: int
-    after: int
-    dilation: int = 1
-
-
 def prefer_fused(x: Tensor) -> bool:
     """Return whether the layers below are the fastest way for a tensor: a GPU has its own."""
     return x.device.type == "cpu"
+
+
+def convolve_first(x: Tensor, kernel: Tensor, added: Tensor, reach: Reach) -> Tensor:
+    """Return a convolution of pixels, and something added, as the blocks want it in memory.
+
+    x (B, C, H, W), kernel (width, C, h, w), added (width, H, W).
+    """
+    padded = F.pad(x, (reach.before, reach.after, reach.above, reach.below))
+    padded = padded.contiguous(memory_format=torch.channels_last)
+    return F.conv2d(padded, kernel, dilation=reach.dilation) + _channels_last(added)
 
 
 class FusedBlock(torch.autograd.Function):
@@ -60,7 +60,7 @@ class FusedBlock(torch.autograd.Function):
         active = _pad_with_zeros(x, reach)
         torch.clamp(x, 0, top, out=_crop(active, x, reach))
         hidden = F.conv2d(active, kernel, dilation=reach.dilation)
-        hidden.add_(condition.permute(1, 2, 0).contiguous().permute(2, 0, 1)).clamp_(0, top)
+        hidden.add_(_channels_last(condition)).clamp_(0, top)
         ctx.save_for_backward(active, hidden, kernel, project)
         ctx.reach, ctx.top = reach, top
         return F.conv2d(hidden, project, bias, dilation=_POINTWISE).add_(x)
@@ -114,6 +114,11 @@ class FusedOutputs(torch.autograd.Function):
 def _by_pixel(images: Tensor) -> Tensor:
     """View images (B, C, H, W) as they lie in memory: (B, H, W, C)."""
     return images.permute(0, 2, 3, 1)
+
+
+def _channels_last(image: Tensor) -> Tensor:
+    """Return one image (C, H, W) with the channels of a pixel side by side in memory."""
+    return image.permute(1, 2, 0).contiguous().permute(2, 0, 1)
 
 
 def _pad_with_zeros(images: Tensor, reach: Reach) -> Tensor:

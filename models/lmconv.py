@@ -28,6 +28,17 @@ from lmzip.order.orders import Ranks
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How many pixels a kernel looks beyond its own on each side, and from tap to tap."""
+
+    above: int
+    below: int
+    before: int
+    after: int
+    dilation: int = 1
+
+
+@dataclass(frozen=True)
 class PatternGroup:
     """The pixels rows[i] :: period, columns[j] :: period, which all see the same taps."""
 
@@ -43,11 +54,12 @@ class PatternGroup:
         top, bottom, left, right = self.box
         return (weight * self.pattern.to(weight))[..., top : bottom + 1, left : right + 1]
 
-    def reach(self, kernel: Kernel) -> tuple[int, int, int, int]:
-        """Return how many pixels the box reaches above, below, before and after its centre."""
+    def reach(self, kernel: Kernel) -> Reach:
+        """Return how far the box reaches from the kernel's centre."""
         top, bottom, left, right = self.box
         d, middle, centre = kernel.dilation, kernel.height // 2, kernel.width // 2
-        return d * (middle - top), d * (bottom - middle), d * (centre - left), d * (right - centre)
+        vertical, horizontal = (middle - top, bottom - middle), (centre - left, right - centre)
+        return Reach(*(d * taps for taps in (*vertical, *horizontal)), d)
 
 
 class LocalMask:
@@ -140,6 +152,15 @@ class LMConv(nn.Module):
         y = masks.convolve(self, x)
         return y if self.bias is None else y + self.bias[:, None, None]
 
+    def as_convolution(self, mask: LocalMask, group: PatternGroup) -> tuple[Tensor, Tensor, Reach]:
+        """Return kernel, what is added to its outputs (C_out, H, W), and reach, for a mask whose
+        pixels all see the same taps."""
+        kernel, reach = group.visible_part(self.weight), group.reach(self.kernel)
+        added = self.weight.new_zeros(len(self.weight), mask.height, mask.width)
+        if self.mask_weight is not None:
+            added = self.condition_on_mask(mask)
+        return kernel, added if self.bias is None else added + self.bias[:, None, None], reach
+
     def condition_on_mask(self, mask: LocalMask) -> Tensor:
         """Return W_M M of Algorithm 3, which depends on the order alone: (C_out, H, W)."""
         assert self.mask_weight is not None
@@ -229,9 +250,11 @@ def _convolve_group(x: Tensor, weight: Tensor, kernel: Kernel, group: PatternGro
     If the period does not divide the rows, the last ones are not used (likewise for columns).
     """
     visible = group.visible_part(weight)
-    above, below, before, after = group.reach(kernel)
-    vertical, rows = _align(above, below, group.row, group.row_period, x.shape[2])
-    horizontal, columns = _align(before, after, group.column, group.column_period, x.shape[3])
+    reach, height, width = group.reach(kernel), *x.shape[2:]
+    vertical, rows = _align(reach.above, reach.below, group.row, group.row_period, height)
+    horizontal, columns = _align(
+        reach.before, reach.after, group.column, group.column_period, width
+    )
     stride = group.row_period, group.column_period
     padding = vertical, horizontal
     y = F.conv2d(x, visible, stride=stride, padding=padding, dilation=kernel.dilation)

@@ -71,20 +71,22 @@ class Muon(Optimizer):
 def orthogonalise(matrices: Tensor) -> Tensor:
     """Return U V^T for U S V^T, approximately: all singular values come near one. (N, O, I).
 
-    Columns that are zero everywhere, such as taps that no order shows, stay so at no cost.
+    A round is x <- (a + b G + c G^2) x with G = x x^T. The factors of all rounds are polynomials
+    of the first G, so they commute: the rounds need only G and the product of the factors, which
+    are much smaller than x.
     """
-    used = matrices.any(0).any(0)
-    if used.any() and not used.all():
-        result = torch.zeros_like(matrices)
-        result[:, :, used] = orthogonalise(matrices[:, :, used])
-        return result
     a, b, c = _QUINTIC
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
+    gram = x @ x.mT
+    product = torch.eye(gram.shape[1]).to(gram).expand_as(gram)
     for _ in range(_ROUNDS):
-        gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        factor.diagonal(dim1=1, dim2=2).add_(a)
+        product = factor @ product
+        gram = factor @ gram @ factor
+    x = product @ x
     return x.mT if tall else x
 
 
