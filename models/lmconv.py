@@ -58,8 +58,8 @@ class PatternGroup:
         """Return how far the box reaches from the kernel's centre."""
         top, bottom, left, right = self.box
         d, middle, centre = kernel.dilation, kernel.height // 2, kernel.width // 2
-        vertical, horizontal = (middle - top, bottom - middle), (centre - left, right - centre)
-        return Reach(*(d * taps for taps in (*vertical, *horizontal)), d)
+        above, below = d * (middle - top), d * (bottom - middle)
+        return Reach(above, below, d * (centre - left), d * (right - centre), d)
 
 
 class LocalMask:

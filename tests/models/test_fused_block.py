@@ -62,9 +62,13 @@ def test_fused_and_plain_layers_agree(
 def test_only_orders_with_one_pattern_are_fused(
     network: CompactNetwork, order: str, fuses: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[object] = []
-    monkeypatch.setattr(
-        "lmzip.models.compact.FusedBlock.apply", lambda x, *rest: calls.append(rest) or x
-    )
+    calls = 0
+
+    def count(x: Tensor, *rest: object) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return x
+
+    monkeypatch.setattr("lmzip.models.compact.FusedBlock.apply", count)
     network(torch.randn(2, 3, 8, 9), MaskCache().get(parse_order(order), 8, 9))
-    assert len(calls) == (len(CONFIG.blocks) if fuses else 0)
+    assert calls == (len(CONFIG.blocks) if fuses else 0)
