@@ -9,7 +9,7 @@ import torch
 
 from lmzip import make_regions
 from lmzip.cli.console import Report
-from lmzip.cli.data_sets import SETS, load_set
+from lmzip.cli.data_sets import SETS, guess_set, load_set
 from lmzip.cli.options import common_options
 from lmzip.models.evaluate import (
     evaluate,
@@ -17,6 +17,7 @@ from lmzip.models.evaluate import (
     format_table,
     to_json,
 )
+from lmzip.models.paper_figures import format_figures
 from lmzip.models.weights import load_network
 
 _FOLDER = click.Path(path_type=Path)
@@ -38,6 +39,14 @@ _FOLDER = click.Path(path_type=Path)
     "--crop", default=64, type=click.IntRange(1), metavar="N", help="Crop images to N x N squares."
 )
 @click.option(
+    "--size", default=0, type=click.IntRange(0), metavar="N", help="Scale images to N x N instead."
+)
+@click.option(
+    "--seed", default=0, type=click.IntRange(0), metavar="N",
+    help="Of binary images drawn afresh from grey MNIST.",
+)  # fmt: skip
+@click.option("--paper", is_flag=True, help="Print the paper's figures for the data set below.")
+@click.option(
     "--batch", default=32, type=click.IntRange(1), metavar="N", help="Evaluate N images at a time."
 )
 @common_options()
@@ -50,6 +59,9 @@ def command(
     complete: str | None,
     limit: int | None,
     crop: int,
+    size: int,
+    seed: int,
+    paper: bool,
     batch: int,
     threads: int,
     as_json: bool,
@@ -65,9 +77,9 @@ def command(
     if threads:
         torch.set_num_threads(threads)
     network = load_network(weights).eval()
-    images = load_set(
-        data, kind, split, channels=network.channels, levels=network.levels, crop=crop
-    )[:limit]
+    shape = {"channels": network.channels, "levels": network.levels, "crop": crop, "size": size}
+    kind = kind or guess_set(data)
+    images = load_set(data, kind, split, **shape, seed=seed)[:limit]
     names = orders.split(",")
     with report.progress(weights.name) as progress:
         if complete is None:
@@ -79,4 +91,8 @@ def command(
                 network, images, regions, orders=names, batch_size=batch, progress=progress
             )
             report.result(format_table(completion), weights=str(weights), **to_json(completion))
+    if paper:
+        drawn = kind == "mnist" and network.levels == 2
+        figures = format_figures("binarized-mnist" if drawn else kind, completion=bool(complete))
+        report.line(f"\n{figures}" if figures else f"\nthe paper has no figures for {kind}")
     return report.finish()

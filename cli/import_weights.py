@@ -37,9 +37,9 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> int:
-    """Convert a CHECKPOINT of the authors' code (ajayjain/lmconv) for `lmzip eval`.
+    """Convert a CHECKPOINT of the authors' code (ajayjain/lmconv) to weights of lmzip.
 
-    Nothing in the file is executed.
+    `lmzip eval`, `sample` and `complete` take them. Nothing in the file is executed.
     """
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     if output.exists() and not force:

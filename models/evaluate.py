@@ -177,15 +177,20 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def format_table(evaluation: Evaluation) -> str:
-    """Return an evaluation as lines of at most 80 columns, with standard errors in brackets."""
-    unit = evaluation.images.unit
-    lines = [f"{evaluation.images}; {unit} (standard error)"]
-    for start in range(0, len(evaluation.regions), 3):
-        regions = evaluation.regions[start : start + 3]
-        lines += ["", f"{'order':<26}" + "".join(f"{region.name[:17]:>18}" for region in regions)]
-        for row in zip(*(region.scores for region in regions), strict=True):
-            cells = (f"{_format_score(score, unit):>18}" for score in row)
-            lines.append(f"{row[0].name:<26}" + "".join(cells))
+    """Return an evaluation as lines of at most 80 columns, with standard errors in brackets.
+
+    Binary images, whose unit is nats, are shown in bits per dimension as well.
+    """
+    units = ["nats", "bpd"] if evaluation.images.unit == "nats" else ["bpd"]
+    lines = [str(evaluation.images)]
+    for unit in units:
+        for start in range(0, len(evaluation.regions), 3):
+            regions = evaluation.regions[start : start + 3]
+            heading = "".join(f"{region.name[:17]:>18}" for region in regions)
+            lines += ["", f"{unit + ' (standard error)':<26}{heading}"]
+            for row in zip(*(region.scores for region in regions), strict=True):
+                cells = (f"{_format_score(score, unit):>18}" for score in row)
+                lines.append(f"{row[0].name:<26}" + "".join(cells))
     return "\n".join(lines)
 
 

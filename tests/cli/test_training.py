@@ -2,18 +2,22 @@
 
 import importlib.util
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from support.cli_runner import make_picture, write_image
 from support.networks import compact_network, smooth_images, write_model
 
 from lmzip import MODES, Picture
+from lmzip.cli.data_sets import load_set
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.import_reference import reference_name
 from lmzip.models.paper import PaperConfig, PaperNetwork
+from lmzip.models.paper_figures import format_figures
 from lmzip.models.weights import load_notes, save_network
 from lmzip.network.integer_network import load_integer_network
 
@@ -98,6 +102,58 @@ def test_eval_measures_hidden_halves(cli, weights):
     assert "2 max context orders" in result.out
 
 
+def write_mnist(folder: Path, images: npt.NDArray[np.uint8]) -> None:
+    """Write digits as MNIST's test set."""
+    folder.mkdir()
+    header = np.array([0x803, *images.shape], ">i4").tobytes()
+    (folder / "t10k-images-idx3-ubyte").write_bytes(header + images.tobytes())
+
+
+def test_binary_digits_are_drawn_afresh(tmp_path):
+    """Each pixel is white as often as its grey says; the same seed draws the same digits."""
+    greys = np.array([0, 64, 128, 255], np.uint8)
+    write_mnist(tmp_path / "digits", np.tile(greys, (2000, 1)).reshape(2000, 2, 2))
+    load = partial(load_set, tmp_path / "digits", None, "test", channels=1, levels=2, crop=1)
+    digits = load(seed=1)
+    assert set(digits.unique().tolist()) == {0, 1}
+    means = digits.float().mean(0).flatten()
+    torch.testing.assert_close(means, torch.tensor(greys / 255).float(), rtol=0, atol=0.04)
+    assert torch.equal(digits, load(seed=1))
+    assert not torch.equal(digits, load(seed=2))
+
+
+def test_the_papers_figures_stand_below(cli):
+    write_mnist(Path("digits"), np.zeros((3, 8, 8), np.uint8))
+    torch.manual_seed(0)
+    config = PaperConfig(channels=1, levels=2, filters=4, blocks=1)
+    save_network(PaperNetwork(config), "b.safetensors")
+    result = cli("eval", "b.safetensors", "--data", "digits", "--paper")
+    assert (result.code, result.err) == (0, "")
+    assert "nats (standard error)" in result.out
+    assert "PixelCNN *" in result.out
+    assert "LMConv, S-curve, 8 orders              77.58" in result.out
+    result = cli("eval", "b.safetensors", "--data", "digits", "--paper", "--complete", "top")
+    assert "LMConv, 1 max context" in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_others_figures_are_marked():
+    text = format_figures("cifar10", completion=True)
+    lines = {line[:22].strip(): line for line in text.splitlines()}
+    assert "*" in lines["PixelCNN++, 2 streams"]
+    assert "*" not in lines["PixelCNN++, 1 stream"]
+    assert format_figures("images", completion=False) == ""
+
+
+def test_eval_scales_images_on_request(cli, weights):
+    result = cli("eval", weights, "--data", "images", "--size", 12)
+    assert (result.code, result.out.splitlines()[0]) == (
+        0, "4 images, 12x12, 3 channels, 256 levels"
+    )  # fmt: skip
+    result = cli("eval", weights, "--data", "images", "--size", 12, "--paper")
+    assert result.out.endswith("the paper has no figures for images\n")
+
+
 def test_eval_names_what_is_missing(cli):
     result = cli("eval", "missing.safetensors", "--data", ".")
     assert (result.code, len(result.err.splitlines())) == (4, 1)
@@ -118,6 +174,10 @@ def test_import_makes_weights_that_eval_takes(cli, weights):
     assert result.out.endswith(" parameters, 3 channels, 256 levels\n")
     assert load_notes("ours.safetensors") == {"imported_from": "theirs.pth"}
     assert cli("eval", "ours.safetensors", "--data", "images", "--crop", 8).code == 0
+    drawn = ("-n", 1, "-o", "drawn.png", "-f")
+    assert cli("sample", "ours.safetensors", "--size", "4x4", *drawn).code == 0
+    top = ("images/0.png", "--region", "0,0,2,3", "--model", "ours.safetensors")
+    assert cli("complete", *top, *drawn).code == 0
     again = cli("import", "theirs.pth", "-o", "ours.safetensors")
     assert (again.code, again.err.splitlines()[0]) == (
         2, "lmzip: ours.safetensors already exists (-f overwrites it)"

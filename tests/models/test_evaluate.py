@@ -302,7 +302,8 @@ def test_tables_fit_a_terminal_and_show_every_score() -> None:
     for evaluation in both_kinds(random_network(3, 256), random_images(3, 3, 6, 6)):
         table = format_table(evaluation)
         assert max(map(len, table.splitlines())) <= 80
-        assert "3 images, 6x6, 3 channels, 256 levels; bpd" in table
+        assert "3 images, 6x6, 3 channels, 256 levels\n" in table
+        assert "bpd (standard error)" in table
         for region in evaluation.regions:
             assert region.name[:17] in table
             for score in region.scores:
@@ -310,11 +311,14 @@ def test_tables_fit_a_terminal_and_show_every_score() -> None:
                 assert f"{score.bpd:.4f} ({score.bpd_error:.4f})" in table
 
 
-def test_binary_images_are_reported_in_nats() -> None:
+def test_binary_images_are_reported_in_nats_and_bpd() -> None:
     images = random_images(3, 1, 4, 4, levels=2)
-    (evaluation, _) = both_kinds(Uniform(1, 2), images)
-    assert "; nats" in format_table(evaluation)
-    assert f"{16 * math.log(2):.2f} (0.00)" in format_table(evaluation)
+    for evaluation in both_kinds(Uniform(1, 2), images):
+        table = format_table(evaluation)
+        assert table.index("nats (standard error)") < table.index("bpd (standard error)")
+        pixels = evaluation.regions[0].pixels
+        assert f"{pixels * math.log(2):.2f} (0.00)" in table
+        assert "1.0000 (0.0000)" in table
 
 
 def test_a_single_image_shows_no_error() -> None:
