@@ -133,7 +133,7 @@ def _measure_samples(results: Results) -> Table:
         table.rows.append([order, f"{own:.5f}", f"{coded:.5f}", f"{archive / images.size:.5f}"])
         results.bars.append(
             Bar(f"samples, {order}: stream against likelihood", f"{coded / own - 1:+.3%}",
-                "within 0.2 %", abs(coded / own - 1) <= OVERHEAD)
+                "within 0.2 %", bool(abs(coded / own - 1) <= OVERHEAD))
         )  # fmt: skip
     return table
 

@@ -49,21 +49,23 @@ def draw_images(
         raise InputError(f"the images have {channels} channels, the network {network.channels}")
     schedule = compile_steps(network, order, height, width)
     sequence = torch.from_numpy(schedule.sequence).long()
-    levels = given.long().flatten(2)[:, :, sequence]  # (N, C, places)
-    free = torch.from_numpy(hidden.ravel())[sequence]
+    # Columns of all images side by side, place by place: (1, C, 1, places N).
+    levels = given.long().flatten(2)[:, :, sequence].permute(1, 2, 0).reshape(1, channels, 1, -1)
+    free = torch.from_numpy(hidden.ravel())[sequence].repeat_interleave(count)
     chances = _draw_chances(seed, count, (1 + channels, schedule.pixels))
-    masks = StepMasks(order, schedule)
+    masks = StepMasks(order, schedule, count)
     for start, stop in itertools.pairwise(schedule.starts.tolist()):
         masks.begin(start, stop)
-        known = levels[:, :, None, start:stop]
-        drawn = draw_pixels(network, known, masks, chances[:, :, None, start:stop], temperature)
-        levels[:, :, start:stop] = torch.where(free[start:stop], drawn[:, :, 0], known[:, :, 0])
-        masks.write(to_unit(levels[:, :, None, start:stop], network.levels))
+        step = slice(start * count, stop * count)
+        known = levels[..., step]
+        drawn = draw_pixels(network, known, masks, chances[..., step], temperature)
+        levels[..., step] = torch.where(free[step], drawn, known)
+        masks.write(to_unit(levels[..., step], network.levels))
         if progress:
             progress(stop, schedule.pixels)
-    images = torch.empty_like(levels)
-    images[:, :, sequence] = levels
-    return images.view(given.shape).to(torch.uint8)
+    images = torch.empty(count, channels, schedule.pixels, dtype=torch.uint8)
+    images[:, :, sequence] = levels.view(channels, -1, count).permute(2, 0, 1).to(torch.uint8)
+    return images.view(given.shape)
 
 
 def draw_pixels(
@@ -93,8 +95,7 @@ def draw_pixels(
 
 
 def _draw_chances(seed: int, count: int, shape: tuple[int, int]) -> Tensor:
-    """Draw numbers in (0, 1) for each image: float32 (N, 1 + C, places)."""
-    each = [
-        np.random.default_rng((seed, image)).random(shape, np.float32) for image in range(count)
-    ]
-    return torch.from_numpy(np.stack(each)).clamp(_LEAST_CHANCE, 1 - _LEAST_CHANCE)
+    """Draw numbers in (0, 1) for the columns of all images: float32 (1, 1 + C, 1, places N)."""
+    each = [np.random.default_rng((seed, i)).random(shape, np.float32) for i in range(count)]
+    columns = torch.from_numpy(np.stack(each, axis=2)).view(1, shape[0], 1, -1)
+    return columns.clamp(_LEAST_CHANCE, 1 - _LEAST_CHANCE)

@@ -40,15 +40,17 @@ def compile_steps(network: Network, order: Order, height: int, width: int) -> Sc
 class StepMasks(MaskSet):
     """Lets layers look at what they were given at earlier steps.
 
-    At a step of n pixels, layers take and give (B, C, 1, n). The pixels themselves are not known
-    yet when the first layers run, which do not look at them; `write` adds them afterwards.
+    A column is one place of one image. At a step of n places, layers take and give (1, C, 1, n B):
+    the columns of all images side by side, place by place, which makes 1x1 convolutions plain
+    matrix products. The pixels themselves are not known yet when the first layers run, which do not
+    look at them; `write` adds them afterwards.
     """
 
     at_once = False
 
-    def __init__(self, order: Order, schedule: Schedule) -> None:
+    def __init__(self, order: Order, schedule: Schedule, images: int) -> None:
         super().__init__(order.ranks(schedule.height, schedule.width))
-        self._schedule = schedule
+        self._schedule, self._images = schedule, images
         self._rows: dict[nn.Module, Tensor] = {}  # (places + 1, B, C); hidden taps see the last
         self._weights: dict[LMConv, tuple[Tensor, Tensor | None]] = {}
         self._views: dict[Kernel, tuple[list[int], Tensor, Tensor]] = {}
@@ -59,12 +61,12 @@ class StepMasks(MaskSet):
         self._step = slice(start, stop)
 
     def write(self, x: Tensor) -> None:
-        """Add the pixels (B, C, 1, n) of the step to what the first layers see."""
+        """Add the pixels (1, C, 1, n B) of the step to what the first layers see."""
         for rows in self._firsts:
-            rows[self._step, :, : x.shape[1]] = x[:, :, 0].permute(2, 0, 1)
+            rows[self._step, :, : x.shape[1]] = self._by_place(x)
 
     def convolve(self, layer: LMConv, x: Tensor) -> Tensor:
-        """Return a layer's sums without its bias: (B, C_in, 1, n) -> (B, C_out, 1, n)."""
+        """Return a layer's sums without its bias: (1, C_in, 1, n B) -> (1, C_out, 1, n B)."""
         taps, places, visible = self._view(layer.kernel)
         if layer not in self._weights:
             self._weights[layer] = _lay_out(layer, taps)
@@ -73,27 +75,32 @@ class StepMasks(MaskSet):
         y = seen.transpose(1, 2).flatten(2) @ weight  # (n, B, C_out)
         if mask_weight is not None:
             y = y + (visible[self._step] @ mask_weight)[:, None]
-        return y.permute(1, 2, 0)[:, :, None]
+        return y.flatten(0, 1).t()[None, :, None]
 
     def look_around(self, layer: nn.Module, kernel: Kernel, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what `MaskSet.look_around` returns, at the pixels of the step."""
+        """Return what `MaskSet.look_around` returns, at the columns of the step."""
         taps, places, visible = self._view(kernel)
         seen = self._remember(layer, kernel, x)[places[self._step]]  # (n, taps, B, C)
-        patches = x.new_zeros(*x.shape[:2], kernel.taps, x.shape[3])
-        patches[:, :, taps] = seen.permute(2, 3, 1, 0)
+        patches = x.new_zeros(1, x.shape[1], kernel.taps, x.shape[3])
+        patches[0, :, taps] = seen.permute(3, 1, 0, 2).flatten(2)
         mask = x.new_zeros(kernel.taps, x.shape[3])
-        mask[taps] = visible[self._step].t()
+        mask[taps] = visible[self._step].t().repeat_interleave(self._images, 1)
         return patches, mask
 
     def _remember(self, layer: nn.Module, kernel: Kernel, x: Tensor) -> Tensor:
         """Add a layer's input at this step to its rows, and return all of them."""
         if layer not in self._rows:
-            self._rows[layer] = x.new_zeros(self._schedule.pixels + 1, *x.shape[:2])
+            shape = self._schedule.pixels + 1, self._images, x.shape[1]
+            self._rows[layer] = x.new_zeros(shape)
             if kernel.first:
                 self._firsts.append(self._rows[layer])
         rows = self._rows[layer]
-        rows[self._step] = x[:, :, 0].permute(2, 0, 1)
+        rows[self._step] = self._by_place(x)
         return rows
+
+    def _by_place(self, x: Tensor) -> Tensor:
+        """Turn columns (1, C, 1, n B) into rows (n, B, C)."""
+        return x[0, :, 0].t().unflatten(0, (-1, self._images))
 
     def _view(self, kernel: Kernel) -> tuple[list[int], Tensor, Tensor]:
         """Return the taps that anyone can see, where they lie (places, taps), and their mask."""

@@ -60,13 +60,13 @@ def test_steps_give_the_nats_of_the_whole_image(name: str, order: Order) -> None
     with torch.no_grad():
         at_once = network.nll(levels, MaskSet(order.ranks(5, 6))).flatten(1)
         schedule = compile_steps(network, order, 5, 6)
-        masks = StepMasks(order, schedule)
+        masks = StepMasks(order, schedule, 2)
         sequence = torch.from_numpy(schedule.sequence).long()
         for start, stop in itertools.pairwise(schedule.starts.tolist()):
             masks.begin(start, stop)
             pixels = sequence[start:stop]
-            step = levels.flatten(2)[:, :, None, pixels]
-            nats = network.nll(step, masks)[:, 0]
+            step = levels.flatten(2)[:, :, pixels].permute(1, 2, 0).flatten(1)[None, :, None]
+            nats = network.nll(step, masks)[0, 0].view(-1, 2).t()
             torch.testing.assert_close(nats, at_once[:, pixels], rtol=1e-4, atol=1e-4)
             masks.write(to_unit(step, network.levels))
 
