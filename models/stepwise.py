@@ -100,7 +100,7 @@ class StepMasks(MaskSet):
 
     def _by_place(self, x: Tensor) -> Tensor:
         """Turn columns (1, C, 1, n B) into rows (n, B, C)."""
-        return x[0, :, 0].t().unflatten(0, (-1, self._images))
+        return x[0, :, 0].t().reshape(-1, self._images, x.shape[1])
 
     def _view(self, kernel: Kernel) -> tuple[list[int], Tensor, Tensor]:
         """Return the taps that anyone can see, where they lie (places, taps), and their mask."""
