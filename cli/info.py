@@ -57,6 +57,8 @@ def _format(name: str, info: Info) -> str:
         rows.append(("model", f"{info.model} {info.fingerprint}"))
     if info.tuning is not None:
         rows.append(("tuning", f"{format_size(info.tuning)}, learnt from the pixels"))
+    if info.bank_tuning is not None:
+        rows.append(("tuning", f"number {info.bank_tuning} of those that come with the model"))
     if info.order is not None:
         rows.append(("order", info.order))
     if info.tiles != (1, 1):

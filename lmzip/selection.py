@@ -14,7 +14,7 @@ from lmzip.parallel.encode_job import EncodeJob
 from lmzip.picture import Mode, Samples
 
 SAMPLE_SIDE = 32  # a picture is judged by crops of this size
-SAMPLE_CROPS = 4
+SAMPLE_CROPS = 2  # along each side
 SMALL = 64 * 64  # pixels: below, everything is tried
 
 
@@ -82,25 +82,28 @@ def choose_by_sample(
     crops: Samples, choices: Sequence[Choice], options: Options
 ) -> tuple[Choice, int]:
     """Encode crops (N, H, W, C) with each choice; return the cheapest one and its cost."""
-    crops = np.ascontiguousarray(crops)
-    costs = [
-        EncodeJob(model, options.backend, order, crops, (len(crops),)).run()[0].cost
-        for model, order in choices
-    ]
+    costs = [measure_sample(crops, choice, options) for choice in choices]
     best = int(np.argmin(costs))
     return choices[best], costs[best]
 
 
-def take_sample(samples: Samples) -> Samples:
-    """Return crops (N, h, w, C) spread over a picture, or all of it if it is small."""
+def measure_sample(crops: Samples, choice: Choice, options: Options) -> int:
+    """Return what crops (N, H, W, C) cost with a choice."""
+    images = np.ascontiguousarray(crops)
+    job = EncodeJob(choice.model, options.backend, choice.order, images, (len(images),))
+    return job.run()[0].cost
+
+
+def take_sample(samples: Samples, along: int = SAMPLE_CROPS) -> Samples:
+    """Return crops (N, h, w, C) spread over a picture, `along` each side; all of it if small."""
     height, width = samples.shape[:2]
     if height * width <= SMALL:
         return samples[None]
     crop_height, crop_width = min(height, SAMPLE_SIDE), min(width, SAMPLE_SIDE)
-    places = [(1, 1), (1, 3), (3, 1), (3, 3)][:SAMPLE_CROPS]  # in quarters of the picture
-    crops = []
-    for down, right in places:
-        top = (height - crop_height) * down // 4
-        left = (width - crop_width) * right // 4
-        crops.append(samples[top : top + crop_height, left : left + crop_width])
+    places = [
+        ((height - crop_height) * down // (2 * along), (width - crop_width) * right // (2 * along))
+        for down in range(1, 2 * along, 2)
+        for right in range(1, 2 * along, 2)
+    ]
+    crops = [samples[top : top + crop_height, left : left + crop_width] for top, left in places]
     return np.stack(crops)

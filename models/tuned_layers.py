@@ -40,7 +40,7 @@ class Plan:
     gain_step: int = 0
     bias_step: int = 3
     out_bias_step: int = 1
-    weight_step: float = 1.0
+    weight_step: float = 0.5
     price: float = 1.0
     betas: tuple[float, float] = (0.9, 0.995)
 

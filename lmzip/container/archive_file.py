@@ -238,7 +238,7 @@ def _unpack_model(reader: Reader) -> ModelReference:
     if not tuned:
         return model
     tuning = read_tuning_field(reader)
-    if not isinstance(tuning.content, bytes):
+    if isinstance(tuning.content, int):
         raise FormatError("an archive whose tuning is in another archive")
     return replace(model, tuning=tuning)
 

@@ -22,6 +22,7 @@ from lmzip.container.archive_file import (
     join_streams,
     start_archive,
 )
+from lmzip.container.bank_choice import choose_tuning_for_all
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_writer import choose_model_and_order, compress_picture
 from lmzip.container.learning import learn_model
@@ -179,10 +180,10 @@ def _choose_for_each(
     """Return each image's model and order: the same for all unless the order is "best"."""
     if options.order != BEST or len(choices) == 1:
         choice = choices[0]
+        sample = images[:: max(1, len(images) // 16)][:16, ..., mode.groups[0]]
         if len(choices) > 1:
-            sample = images[:: max(1, len(images) // 16)][:16]
-            choice, _ = choose_by_sample(sample[..., mode.groups[0]], choices, options)
-        return [choice] * len(images)
+            choice, _ = choose_by_sample(sample, choices, options)
+        return [choose_tuning_for_all(choice, sample, options)] * len(images)
     parts = list(_parts(range(len(images)), per_batch))
     tried = [(part, choice) for choice in choices for part in parts]
     coded = _encode_batches(images, mode, tried, options, None)

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from lmzip.classical import NETWORK, encode_classical
+from lmzip.container.bank_choice import choose_tuning
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import Chunk, write_image
 from lmzip.container.image_header import Coding, ImageHeader
@@ -68,6 +69,7 @@ def compress_picture(
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return _write_classical(picture, best)
 
+    choice = choose_tuning(choice, samples[..., mode.groups[0]], options)
     chunks, cost = _encode_tiles(picture, choice, options, progress)
     grid = choose_grid(picture.height, picture.width, choice.order)
     coding = Coding(refer_to(choice.model, tuned if shared else ()), choice.order, cost)

@@ -11,7 +11,7 @@ from lmzip.classical import METHOD_NAMES
 from lmzip.container.archive_file import PRELUDE_BYTES, Index, read_chunk, read_index
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_chunks, read_closing_checksum, read_image_header
-from lmzip.container.model_reference import ModelReference
+from lmzip.container.model_reference import ModelReference, OfBank
 from lmzip.container.shared_fields import ARCHIVE, read_prelude
 from lmzip.cost import cost_of_bytes, to_bits
 from lmzip.limits import Limits, resolve_limits
@@ -46,6 +46,7 @@ class Info:
     samples: int
     version: int
     tuning: int | None = None  # bytes of what the network learnt from the images
+    bank_tuning: int | None = None  # the number of the tuning of the model's bank that is used
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def _describe(data: Ranges, limits: Limits) -> Info:
         samples=samples,
         version=version,
         tuning=_count_tuning(models),
+        bank_tuning=_find_bank_tuning(parts),
     )
 
 
@@ -200,8 +202,17 @@ def _count_metadata(index: Index) -> dict[str, int]:
 
 def _count_tuning(models: list[ModelReference]) -> int | None:
     """Return how many bytes the tunings of some models take, or None if there are none."""
-    tunings = [model.tuning for model in models if model.tuning]
-    return sum(tuning.size for tuning in tunings) if tunings else None
+    tunings = [model.tuning.content for model in models if model.tuning]
+    own = [content for content in tunings if isinstance(content, bytes)]
+    return sum(map(len, own)) if own else None
+
+
+def _find_bank_tuning(parts: list[_Part]) -> int | None:
+    """Return the number of the tuning of a bank that all parts share, if they do."""
+    tunings = [part.model.tuning for part in parts if part.model]
+    contents = [tuning.content if tuning else None for tuning in tunings]
+    common = _common(contents)
+    return common.number if isinstance(common, OfBank) else None
 
 
 def _total_cost(parts: list[_Part]) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from lmzip.container.tuned_models import tune_model
+from lmzip.container.tuning_bank import tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.errors import InputError
 from lmzip.network.registry import Choice, Model

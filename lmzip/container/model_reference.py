@@ -6,6 +6,7 @@ Describing a file needs no network: `lmzip.container.tuned_models` finds the one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lmzip.container.binary import Reader, Writer
 from lmzip.errors import FormatError
@@ -15,20 +16,26 @@ FINGERPRINT_BYTES = 8  # how much of a model's fingerprint is stored in a file
 SHORT_BYTES = 2  # likewise if the model has a number
 CHECK_BYTES = 4  # of the fingerprint of a tuned network
 _NAMED = 0  # in place of a released model's number
-_OWN, _OF_ARCHIVE = 0, 255  # where a tuning is; 1 to 250 are for tunings that come with a model
+_OWN, _OF_ARCHIVE = 0, 255  # where a tuning is; 1 to 250 are those of the model's bank
+_LARGEST_NUMBER = 250
+
+
+class OfBank(NamedTuple):
+    """The number of a tuning in the bank that comes with the model."""
+
+    number: int
 
 
 @dataclass(frozen=True)
 class StoredTuning:
-    """A tuning: its bytes, or which model of the archive around the file has them; and a check."""
+    """A tuning and a check of it.
 
-    content: bytes | int
+    content: its bytes, or where they are: in the model's bank, or at which model of the archive
+    around the file
+    """
+
+    content: bytes | int | OfBank
     check: bytes  # the first bytes of the tuned network's fingerprint
-
-    @property
-    def size(self) -> int:
-        """How many bytes of the file are the tuning's own."""
-        return len(self.content) if isinstance(self.content, bytes) else 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ def write_tuning_field(writer: Writer, tuning: StoredTuning) -> None:
     if isinstance(tuning.content, bytes):
         writer.byte(_OWN)
         writer.block(tuning.content)
+    elif isinstance(tuning.content, OfBank):
+        writer.byte(tuning.content.number)
     else:
         writer.byte(_OF_ARCHIVE)
         writer.varint(tuning.content)
@@ -78,7 +87,13 @@ def write_tuning_field(writer: Writer, tuning: StoredTuning) -> None:
 
 def read_tuning_field(reader: Reader) -> StoredTuning:
     place = reader.byte()
-    if place not in (_OWN, _OF_ARCHIVE):
-        raise FormatError(f"the file needs tuning {place} of its model, which has none")
-    content = bytes(reader.block()) if place == _OWN else reader.varint()
+    content: bytes | int | OfBank
+    if place == _OWN:
+        content = bytes(reader.block())
+    elif place == _OF_ARCHIVE:
+        content = reader.varint()
+    elif place <= _LARGEST_NUMBER:
+        content = OfBank(place)
+    else:
+        raise FormatError(f"an unknown kind of tuning, {place}")
     return StoredTuning(content, bytes(reader.raw(CHECK_BYTES)))

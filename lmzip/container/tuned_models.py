@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from lmzip.container.model_reference import (
@@ -12,21 +10,12 @@ from lmzip.container.model_reference import (
     FINGERPRINT_BYTES,
     SHORT_BYTES,
     ModelReference,
+    OfBank,
     StoredTuning,
 )
-from lmzip.container.tuning_block import read_tuning
+from lmzip.container.tuning_bank import tune_by_bank, tune_model
 from lmzip.errors import FingerprintError, FormatError
 from lmzip.network.registry import Model, find_model
-from lmzip.network.tuning import apply_tuning
-
-
-@lru_cache(maxsize=8)
-def tune_model(model: Model, tuning: bytes) -> Model:
-    """Return a model as the bytes of a tuning change it; raises FormatError or ModelError."""
-    network = apply_tuning(model.network, read_tuning(tuning, model.network))
-    return replace(
-        model, network=network, fingerprint=network.fingerprint(), tuning=tuning, base=model
-    )
 
 
 def refer_to(model: Model, shared: Sequence[Model] = ()) -> ModelReference:
@@ -35,7 +24,11 @@ def refer_to(model: Model, shared: Sequence[Model] = ()) -> ModelReference:
     size = SHORT_BYTES if base.number else FINGERPRINT_BYTES
     tuning = None
     if model.base:
-        content = shared.index(model) if model in shared else model.tuning
+        content: bytes | int | OfBank = model.tuning
+        if model.bank_number:
+            content = OfBank(model.bank_number)
+        elif model in shared:
+            content = shared.index(model)
         tuning = StoredTuning(content, bytes.fromhex(model.fingerprint)[:CHECK_BYTES])
     return ModelReference(base.name, bytes.fromhex(base.fingerprint)[:size], base.number, tuning)
 
@@ -53,7 +46,10 @@ def find_network(
     model = find_model(reference.name, reference.fingerprint, given)
     if reference.tuning is None:
         return model
-    tuned = tune_model(model, _find_tuning(reference.tuning, shared))
+    if isinstance(reference.tuning.content, OfBank):
+        tuned = tune_by_bank(model, reference.tuning.content.number)
+    else:
+        tuned = tune_model(model, _find_tuning(reference.tuning, shared))
     wanted, found = reference.tuning.check.hex(), tuned.fingerprint[: 2 * CHECK_BYTES]
     if wanted != found:
         raise FingerprintError(f"the file needs a tuned network {wanted}, its tuning gives {found}")
@@ -63,6 +59,7 @@ def find_network(
 def _find_tuning(tuning: StoredTuning, shared: Sequence[ModelReference]) -> bytes:
     if isinstance(tuning.content, bytes):
         return tuning.content
+    assert isinstance(tuning.content, int)
     if not shared:
         raise FormatError("the tuning of this image is in the archive that it was taken from")
     theirs = shared[tuning.content].tuning if tuning.content < len(shared) else None

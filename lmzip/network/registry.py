@@ -33,6 +33,7 @@ class Model:
     fingerprint: str
     tuning: bytes = b""
     base: Model | None = None
+    bank_number: int = 0  # of the tuning, if it comes with the model
 
     @property
     def name(self) -> str:

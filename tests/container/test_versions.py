@@ -23,7 +23,8 @@ from lmzip.container.archive_file import read_index
 from lmzip.container.binary import Reader, Writer
 from lmzip.container.image_file import read_chunks, read_image_header, write_image
 from lmzip.container.model_reference import StoredTuning
-from lmzip.container.tuned_models import refer_to, tune_model
+from lmzip.container.tuned_models import refer_to
+from lmzip.container.tuning_bank import tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.container.version_1 import read_stream
 from lmzip.network.registry import WEIGHTS, Model, load_model
@@ -201,15 +202,6 @@ def test_hostile_tunings_are_refused_by_name(model: Model, tmp_path: Path) -> No
     wrong = load_model(write_model(random_network(name="other"), tmp_path))
     with pytest.raises(lmzip.FingerprintError, match="'any'"):
         lmzip.decompress(tuned_file(model, StoredTuning(good, check)), model=wrong.path)
-
-
-def test_a_tuning_of_the_bank_is_refused_until_there_is_one(model: Model) -> None:
-    data = bytearray(tuned_file(model, StoredTuning(b"", bytes(4))))
-    place = data.index(b"any") + 3 + 8
-    assert data[place] == 0
-    data[place] = 7
-    with pytest.raises(lmzip.FormatError, match="tuning 7 of its model"):
-        lmzip.decompress(bytes(data), model=model.path)
 
 
 def test_a_wide_tuning_takes_little_memory(model: Model) -> None:

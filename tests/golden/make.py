@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,7 @@ from support.networks import (  # noqa: E402
     custom_order,
     draw_tuned,
     smooth_images,
+    write_bank,
     write_model,
 )
 
@@ -39,7 +42,8 @@ from lmzip.classical import DEFLATE, PNG, RAW, WEBP  # noqa: E402
 from lmzip.container.checksums import checksum_of_samples  # noqa: E402
 from lmzip.container.image_file import Chunk, write_image  # noqa: E402
 from lmzip.container.image_header import ImageHeader  # noqa: E402
-from lmzip.network.registry import load_model  # noqa: E402
+from lmzip.container.tuning_bank import tune_by_bank  # noqa: E402
+from lmzip.network.registry import Model, load_model  # noqa: E402
 from lmzip.order.orders import observed_first, parse_order  # noqa: E402
 from lmzip.picture import MODES, Picture, Samples  # noqa: E402
 
@@ -64,9 +68,10 @@ def by_network(picture: Picture, order: Any = "raster", tile: int = 512) -> byte
         return lmzip.compress_picture(picture, lmzip.Options(model=str(MODEL), order=order))
 
 
-def by_tuning(picture: Picture) -> bytes:
-    options = lmzip.Options(model=str(MODEL))
-    return lmzip.compress_picture(picture, options, tuned=[draw_tuned(load_model(MODEL))])
+def by_tuning(picture: Picture, tuned: Model | None = None) -> bytes:
+    tuned = tuned or draw_tuned(load_model(MODEL))
+    options = lmzip.Options(model=str(tuned.path))
+    return lmzip.compress_picture(picture, options, tuned=[tuned])
 
 
 def by_number(picture: Picture) -> bytes:
@@ -117,7 +122,7 @@ def observe(height: int, width: int) -> Any:
     return parse_order(np.argsort(ranks, axis=None))
 
 
-def make_archive(tuned: bool = False) -> bytes:
+def make_archive(tuned: Model | None = None) -> bytes:
     """Pack batches of two shapes and modes, a file of 16 bits, names and metadata.
 
     A tuned archive has a tuning that batches share with an image file.
@@ -131,11 +136,12 @@ def make_archive(tuned: bool = False) -> bytes:
         named.append((f"folder/{number}.png", Picture(samples, kind.mode, metadata)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzip.container.archive_writer.BATCH_PIXELS", 150)
-        options = lmzip.Options(model=str(MODEL), order="raster:flip")
+        model = tuned.path if tuned else MODEL
+        options = lmzip.Options(model=str(model), order="raster:flip")
         if not tuned:
             return lmzip.pack_archive(named, options)
         named[1] = ("folder/1.png", draw_picture("RGB", 12, 13))
-        return lmzip.pack_archive(named, options, tuned=[draw_tuned(load_model(MODEL))])
+        return lmzip.pack_archive(named, options, tuned=[tuned])
 
 
 def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
@@ -171,7 +177,25 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "metadata", lambda: by_network(with_metadata(draw_picture("RGBA")))
     yield "tuned", lambda: by_tuning(draw_picture("RGB"))
     yield "tuned-rgba", lambda: by_tuning(draw_picture("RGBA"))
-    yield "tuned-archive", lambda: make_archive(tuned=True)
+    yield "tuned-archive", lambda: make_archive(draw_tuned(load_model(MODEL)))
+
+
+def make_bank_files() -> Iterator[tuple[str, Callable[[Model], bytes]]]:
+    """Yield files that name a tuning of a bank, by what codes them."""
+    yield "image", lambda tuned: by_tuning(draw_picture("RGB"), tuned)
+    yield "archive", make_archive
+
+
+def make_banks(folder: Path) -> None:
+    """Make a bank for the golden model, and files that need it.
+
+    The bank is not beside the model: then other files would be coded with its tunings.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        model = load_model(shutil.copy(MODEL, place))
+        shutil.copy(write_bank(model, (1, 2, 250)), folder)
+        for name, make in make_bank_files():
+            (folder / f"{name}.lmz").write_bytes(make(tune_by_bank(model, 2)))
 
 
 def describe(data: bytes) -> dict[str, Any]:
@@ -212,6 +236,10 @@ def main() -> None:
         if not path.exists():
             path.write_bytes(make())
             checksums[path.name] = describe(path.read_bytes())
+    banks = FOLDER / "banks"
+    if not banks.exists():
+        banks.mkdir()
+        make_banks(banks)
     listing.write_text(json.dumps(checksums, indent=1, sort_keys=True) + "\n")
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from lmzip.container.tuned_models import tune_model
+from lmzip.container.tuning_bank import SUFFIX, BankEntry, pack_bank, tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.quantise import make_tables, quantise
@@ -293,3 +293,15 @@ def custom_order(height: int, width: int, seed: int = 0) -> Order:
     """Draw a permutation of the pixels."""
     permutation = np.random.default_rng(seed).permutation(height * width)
     return Order("custom", permutation=tuple(permutation.tolist()))
+
+
+def write_bank(model: Model, numbers: Sequence[int]) -> Path:
+    """Give a model a bank of tunings that change everything a little; return its file."""
+    entries = []
+    for number in numbers:
+        tuned = draw_tuned(model, seed=number)
+        check = bytes.fromhex(tuned.fingerprint)[:4]
+        entries.append(BankEntry(number, f"kind {number}", tuned.tuning, check))
+    path = model.path.with_suffix(SUFFIX)
+    path.write_bytes(pack_bank(entries, model))
+    return path

@@ -186,10 +186,11 @@ def read_model(reader: Reader, models: Sequence[Network]) -> Network:
 
 
 def read_tuned(reader: Reader, model: Network, tunings: Sequence[bytes | None]) -> Network:
-    """Read a tuning, or where it is in the archive, and apply it."""
+    """Read a tuning, or where it is in the archive or the model's bank, and apply it."""
     place = reader.number(1)
-    assert place in (0, 255)
-    data = tunings[reader.varint()] if place else reader.block()
+    assert place not in range(251, 255)
+    data = tunings[reader.varint()] if place == 255 else model.bank.get(place)
+    data = data if place else reader.block()
     assert data is not None
     tuned = tune(model, data)
     assert tuned.fingerprint[:4] == reader.take(4)
@@ -322,8 +323,9 @@ def read_models(
         tuned = index.number(1)
         assert tuned in (0, 1)
         if tuned:
-            assert index.number(1) == 0
-            tuning = index.block()
+            place = index.number(1)
+            assert place <= 250
+            tuning = model.bank[place] if place else index.block()
             model = tune(model, tuning)
             assert model.fingerprint[:4] == index.take(4)
         known.append(model)

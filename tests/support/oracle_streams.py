@@ -184,6 +184,7 @@ class Network:
     )  # as in the file, with
     shapes: dict[str, list[int]] = field(repr=False, compare=False, default_factory=dict)
     config: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+    bank: dict[int, bytes] = field(repr=False, compare=False, default_factory=dict)
 
     def offsets(self) -> set[Vector]:
         """Collect every offset at which the network looks."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import zlib
+from dataclasses import replace
 from typing import Any
 
 from support.oracle_fields import Reader
@@ -58,6 +60,21 @@ def read_tuning(data: bytes, network: Network) -> dict[tuple[str, str], list[int
                 ]
     decoder.finish()
     return numbers
+
+
+def with_bank(network: Network, data: bytes) -> Network:
+    """Give a network the tunings of its bank, by their numbers."""
+    reader = Reader(data)
+    assert reader.take(5) == b"LMZT\1"
+    assert network.fingerprint.startswith(reader.take(8))
+    tunings = {}
+    for _ in range(reader.number(1)):
+        number, _name = reader.number(1), reader.block()
+        tunings[number] = reader.block()
+        assert tune(network, tunings[number]).fingerprint[:4] == reader.take(4)
+    assert zlib.crc32(data[: reader.place]) == reader.number(4)
+    assert reader.at_end()
+    return replace(network, bank=tunings)
 
 
 def tune(network: Network, data: bytes) -> Network:
