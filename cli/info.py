@@ -56,7 +56,11 @@ def _format(name: str, info: Info) -> str:
     if info.model is not None:
         rows.append(("model", f"{info.model} {info.fingerprint}"))
     if info.tuning is not None:
-        rows.append(("tuning", f"{format_size(info.tuning)}, learnt from the pixels"))
+        learnt = f"{format_size(info.tuning)}, learnt from the pixels"
+        if info.plain_size:
+            saved = 100 * (info.size / info.plain_size - 1)
+            learnt += f"; without it {info.plain_size} bytes ({saved:+.2f} %)"
+        rows.append(("tuning", learnt))
     if info.bank_tuning is not None:
         rows.append(("tuning", f"number {info.bank_tuning} of those that come with the model"))
     if info.order is not None:

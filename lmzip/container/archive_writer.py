@@ -128,6 +128,7 @@ def _pack_and_learn(
     if model is None:
         return plain
     again = replace(options, effort=DEFAULT)  # classical coders had their chance
+    model = replace(model, plain_size=len(plain))
     tuned = pack_archive(named, again, tuned=[model], gather_metadata=gather_metadata)
     return min(plain, tuned, key=len)
 

@@ -90,6 +90,7 @@ def _compress_and_learn(picture: Picture, options: Options, progress: Progress |
     if choice is None or model is None:
         return plain
     again = replace(options, effort=DEFAULT)  # classical coders had their chance
+    model = replace(model, plain_size=len(plain))
     return min(plain, compress_picture(picture, again, tuned=[model]), key=len)
 
 

@@ -46,6 +46,7 @@ class Info:
     samples: int
     version: int
     tuning: int | None = None  # bytes of what the network learnt from the images
+    plain_size: int | None = None  # bytes that the file would have without that, if it says so
     bank_tuning: int | None = None  # the number of the tuning of the model's bank that is used
 
 
@@ -121,6 +122,7 @@ def _describe(data: Ranges, limits: Limits) -> Info:
         samples=samples,
         version=version,
         tuning=_count_tuning(models),
+        plain_size=max((m.tuning.plain_size for m in models if m.tuning), default=0) or None,
         bank_tuning=_find_bank_tuning(parts),
     )
 

@@ -16,7 +16,7 @@ FINGERPRINT_BYTES = 8  # how much of a model's fingerprint is stored in a file
 SHORT_BYTES = 2  # likewise if the model has a number
 CHECK_BYTES = 4  # of the fingerprint of a tuned network
 _NAMED = 0  # in place of a released model's number
-_OWN, _OF_ARCHIVE = 0, 255  # where a tuning is; 1 to 250 are those of the model's bank
+_OWN, _LEARNT, _OF_ARCHIVE = 0, 251, 255  # where a tuning is; 1 to 250: in the model's bank
 _LARGEST_NUMBER = 250
 
 
@@ -32,10 +32,12 @@ class StoredTuning:
 
     content: its bytes, or where they are: in the model's bank, or at which model of the archive
     around the file
+    plain_size: what the file would take without it, or 0 if that is not known
     """
 
     content: bytes | int | OfBank
     check: bytes  # the first bytes of the tuned network's fingerprint
+    plain_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ def read_named_model(reader: Reader) -> ModelReference:
 
 def write_tuning_field(writer: Writer, tuning: StoredTuning) -> None:
     if isinstance(tuning.content, bytes):
-        writer.byte(_OWN)
+        writer.byte(_LEARNT if tuning.plain_size else _OWN)
+        if tuning.plain_size:
+            writer.varint(tuning.plain_size)
         writer.block(tuning.content)
     elif isinstance(tuning.content, OfBank):
         writer.byte(tuning.content.number)
@@ -88,7 +92,8 @@ def write_tuning_field(writer: Writer, tuning: StoredTuning) -> None:
 def read_tuning_field(reader: Reader) -> StoredTuning:
     place = reader.byte()
     content: bytes | int | OfBank
-    if place == _OWN:
+    plain_size = reader.varint() if place == _LEARNT else 0
+    if place in (_OWN, _LEARNT):
         content = bytes(reader.block())
     elif place == _OF_ARCHIVE:
         content = reader.varint()
@@ -96,4 +101,4 @@ def read_tuning_field(reader: Reader) -> StoredTuning:
         content = OfBank(place)
     else:
         raise FormatError(f"an unknown kind of tuning, {place}")
-    return StoredTuning(content, bytes(reader.raw(CHECK_BYTES)))
+    return StoredTuning(content, bytes(reader.raw(CHECK_BYTES)), plain_size)

@@ -29,7 +29,8 @@ def refer_to(model: Model, shared: Sequence[Model] = ()) -> ModelReference:
             content = OfBank(model.bank_number)
         elif model in shared:
             content = shared.index(model)
-        tuning = StoredTuning(content, bytes.fromhex(model.fingerprint)[:CHECK_BYTES])
+        check = bytes.fromhex(model.fingerprint)[:CHECK_BYTES]
+        tuning = StoredTuning(content, check, model.plain_size)
     return ModelReference(base.name, bytes.fromhex(base.fingerprint)[:size], base.number, tuning)
 
 

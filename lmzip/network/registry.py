@@ -34,6 +34,7 @@ class Model:
     tuning: bytes = b""
     base: Model | None = None
     bank_number: int = 0  # of the tuning, if it comes with the model
+    plain_size: int = 0  # of the file without the tuning, if that was learnt from the pictures
 
     @property
     def name(self) -> str:

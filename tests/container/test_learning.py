@@ -53,7 +53,9 @@ def test_a_picture_that_is_learnt_from_is_smaller() -> None:
     data = lmzip.compress_picture(picture, options, bar)
     assert len(data) < 0.98 * len(plain)
     assert np.array_equal(lmzip.decompress(data), image)
-    assert 0 < (lmzip.read_info(data).tuning or 0) < len(data)
+    info = lmzip.read_info(data)
+    assert 0 < (info.tuning or 0) < len(data)
+    assert info.plain_size == len(lmzip.compress(image, model="small", effort="best"))
     assert bar.steps[-1][0] == bar.steps[-1][1]
     assert re.fullmatch(r"learning -\d+\.\d\d %", bar.notes[-1])
 

@@ -150,6 +150,11 @@ def test_tuned_images_come_back_by_both_decoders(mode: str, model: Model) -> Non
     assert oracle.decode_image(data, [network]) == picture.samples.tolist()
     assert lmzip.read_info(data).tuning == len(tuned.tuning)
     assert lmzip.read_info(plain).tuning is None
+    learnt = lmzip.compress_picture(picture, options, tuned=[replace(tuned, plain_size=300)])
+    assert len(learnt) == len(data) + 2
+    assert lmzip.read_info(learnt).plain_size == 300
+    assert np.array_equal(lmzip.decompress(learnt, model=model.path), picture.samples)
+    assert oracle.decode_image(learnt, [network]) == picture.samples.tolist()
     region = lmzip.decompress_region(data, 2, 3, 4, 5, model=model.path)
     assert np.array_equal(region, picture.samples[2:6, 3:8])
     choice = lmzip.read_model_and_order(data, model=model.path)

@@ -188,9 +188,10 @@ def read_model(reader: Reader, models: Sequence[Network]) -> Network:
 def read_tuned(reader: Reader, model: Network, tunings: Sequence[bytes | None]) -> Network:
     """Read a tuning, or where it is in the archive or the model's bank, and apply it."""
     place = reader.number(1)
-    assert place not in range(251, 255)
+    assert place not in range(252, 255)
+    _plain_size = reader.varint() if place == 251 else 0
     data = tunings[reader.varint()] if place == 255 else model.bank.get(place)
-    data = data if place else reader.block()
+    data = reader.block() if place in (0, 251) else data
     assert data is not None
     tuned = tune(model, data)
     assert tuned.fingerprint[:4] == reader.take(4)
@@ -324,8 +325,9 @@ def read_models(
         assert tuned in (0, 1)
         if tuned:
             place = index.number(1)
-            assert place <= 250
-            tuning = model.bank[place] if place else index.block()
+            assert place <= 251
+            _plain_size = index.varint() if place == 251 else 0
+            tuning = index.block() if place in (0, 251) else model.bank[place]
             model = tune(model, tuning)
             assert model.fingerprint[:4] == index.take(4)
         known.append(model)
