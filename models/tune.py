@@ -36,6 +36,7 @@ ESTIMATED = 32  # batches by which a file's size is estimated
 INTERVAL = 128  # steps from one estimate to the next
 WORTH = 5e-4  # of the file: what the last third of the steps must have brought to go on
 TIMED = 4  # steps that are made to see how long one takes
+HOPELESS = 4  # times as long as a step takes by one thread: several threads hinder each other
 
 Report = Callable[[int, int, float], None]
 """Called with the steps made, all there will be, and the estimated change of the file's size."""
@@ -85,11 +86,11 @@ class Tuner:
         while step < steps:
             self._make_step(_rate_at(step, steps), min(1.0, 2 * step / steps))
             step += 1
+            seconds = (time.perf_counter() - began) / step
+            steps = max(step, int(min(steps, budget.seconds / seconds)))
             if step % INTERVAL and step < steps:
                 continue
             estimates.append((step, self._estimate() / start - 1))
-            seconds = (time.perf_counter() - began) / step
-            steps = max(step, int(min(steps, budget.seconds / seconds)))
             if not _is_worth_it(estimates):
                 steps = min(steps, math.ceil(step / (1 - COOLING)))
             if report:
@@ -203,8 +204,9 @@ def _choose_threads(trial: Tuner) -> float:
     took = {}
     for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)
-        trial.time_steps(1)  # the first takes longer than others
-        took[threads] = trial.time_steps(TIMED)
+        first = trial.time_steps(1)  # which takes longer than others
+        if first < HOPELESS * min(took.values(), default=math.inf):
+            took[threads] = trial.time_steps(TIMED)
     torch.set_num_threads(min(took, key=lambda threads: took[threads]))
     return min(took.values())
 
