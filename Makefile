@@ -28,7 +28,8 @@ sanitise: $(VENV)/.dev
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target $(SANITISED) .
 	PYTHONPATH=$(SANITISED) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -P -m pytest -q -n 2 -p no:cacheprovider \
-	tests/native/test_kernels.py tests/stream tests/container/test_golden.py -k "not blas"
+	tests/native/test_kernels.py tests/stream tests/network tests/parallel tests/test_api.py \
+	tests/container/test_golden.py tests/container/test_archive.py -k "not blas"
 
 # mypy does not follow the folders that pyproject.toml maps, so it checks an installed copy, and
 # tests and benchmarks against that.
