@@ -29,6 +29,7 @@ from lmzip.order.orders import Order
 from lmzip.progress import Progress, note_progress
 
 WARMUP = 40  # steps
+FREE = 256  # steps, in which the price of what is sent rises to its full height
 COOLING = 0.5  # of all steps: in them the rate falls to zero
 PASSES = 64  # how often each pixel is looked at, if there is time and it goes on to help
 FEWEST = 2 * WARMUP  # steps: less is too little to learn anything that pays
@@ -84,15 +85,14 @@ class Tuner:
         start = self._estimate_bits({})
         estimates = [(0, 0.0)]
         while step < steps:
-            self._make_step(_rate_at(step, steps), min(1.0, 2 * step / steps))
+            self._make_step(_rate_at(step, steps), _price_at(step, steps))
             step += 1
             seconds = (time.perf_counter() - began) / step
             steps = max(step, int(min(steps, budget.seconds / seconds)))
-            if step % INTERVAL and step < steps:
-                continue
-            estimates.append((step, self._estimate() / start - 1))
-            if not _is_worth_it(estimates):
-                steps = min(steps, math.ceil(step / (1 - COOLING)))
+            if step % INTERVAL == 0 or step == steps:
+                estimates.append((step, self._estimate() / start - 1))
+                if not _is_worth_it(estimates):
+                    steps = min(steps, math.ceil(step / (1 - COOLING)))
             if report:
                 report(step, steps, estimates[-1][1])
         return estimates[-1][1]
@@ -109,10 +109,7 @@ class Tuner:
         return (time.perf_counter() - began) / steps
 
     def _make_step(self, rate: float, price: float) -> None:
-        """Make a step at shares of the rates and of the price.
-
-        A price from the start would keep everything at zero, where nothing costs anything.
-        """
+        """Make a step at shares of the rates and of the price."""
         for group in self._optimiser.param_groups:
             group["lr"] = group["base"] * rate
         nats = self._nll(self._pieces.draw(), self._layers.parameters())
@@ -168,8 +165,8 @@ def learn_tuning(
 
     def report(step: int, steps: int, change: float) -> None:
         if progress:
-            progress(step, steps)
             note_progress(progress, f"learning {100 * change:+.2f} %")
+            progress(step, steps)
 
     began, before = time.perf_counter(), torch.get_num_threads()
     try:
@@ -188,11 +185,19 @@ def _rate_at(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / WARMUP, (1 - step / steps) / COOLING)
 
 
+def _price_at(step: int, steps: int) -> float:
+    """Return the share of the price that counts.
+
+    The full price from the start would keep everything at zero, where nothing costs anything.
+    """
+    return min(1.0, step / min(FREE, steps / 2))
+
+
 def _is_worth_it(estimates: Sequence[tuple[int, float]]) -> bool:
     """Whether the last third of the steps brought enough to go on."""
     last, now = estimates[-1]
     then = min(estimates, key=lambda estimate: abs(estimate[0] - 2 * last / 3))
-    return last < 3 * INTERVAL or then[1] - now >= WORTH
+    return last < 2 * FREE or then[1] - now >= WORTH
 
 
 def _choose_threads(trial: Tuner) -> float:
