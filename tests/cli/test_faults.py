@@ -96,6 +96,44 @@ def test_a_file_that_changes_while_it_is_read(cli, change):
     assert os.listdir() == ["x.lmz"]
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT])
+def test_a_target_that_cannot_be_written(cli, number):
+    """A disk that is read-only or full, a folder of someone else: the input stays."""
+    write_image(Path("x.png"))
+    with pytest.MonkeyPatch.context() as patch:
+        opened = os.open
+
+        def refuse(path, flags, *args, **options):
+            if flags & os.O_CREAT:
+                raise OSError(number, os.strerror(number), str(path))
+            return opened(path, flags, *args, **options)
+
+        patch.setattr(os, "open", refuse)
+        result = cli.compress("--rm", "x.png")
+    assert (result.code, result.err) == (1, f"lmzip: x.png: x.lmz: {os.strerror(number)}\n")
+    assert os.listdir() == ["x.png"]
+    assert cli.compress("--rm", "x.png").code == 0
+    assert os.listdir() == ["x.lmz"]
+
+
+@pytest.mark.parametrize(
+    "name", [b"two\nlines", b"not \xff utf-8", b"esc\x1b[31m", b"-", b"x" * 250]
+)
+def test_strange_names(cli, name):
+    """Nothing that a name contains breaks a line, a terminal or a file."""
+    path = Path("in", os.fsdecode(name[:240] + b".png"))
+    picture = write_image(path)
+    result = cli.compress("-r", "--rm", "in")
+    assert (result.code, result.err) == (0, "")
+    assert len(result.out.splitlines()) == 1
+    assert "\x1b" not in result.out
+    assert os.listdir("in") == [path.with_suffix(".lmz").name]
+    assert cli.decompress("-r", "--rm", "in").code == 0
+    assert os.listdir("in") == [path.name]
+    back = read_picture(path.read_bytes()).picture
+    np.testing.assert_array_equal(back.samples, picture.samples)
+
+
 def test_an_archive_that_is_shortened_while_it_is_open(tmp_path, cli):
     """A mapped file would end the process with a signal."""
     images = np.stack([make_picture(seed=number).samples for number in range(40)])
