@@ -109,7 +109,7 @@ def test_an_image_without_its_archive_names_what_is_missing(archive: bytes, mode
     for restore in (lmzip.decompress, lmzip.salvage_picture):
         with pytest.raises(FormatError, match="in the archive that it was taken from"):
             restore(alone, model=model)
-    assert lmzip.read_info(alone).tuning == 0
+    assert lmzip.read_info(alone).method == "network"
 
 
 def test_every_byte_of_a_tuning_matters(image: bytes, model: Path) -> None:
