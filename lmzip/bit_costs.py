@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lmzip.container.image_writer import scale_picture
+from lmzip.container.scaling_choice import number_planes
 from lmzip.container.tiles import Tile, choose_grid, cut_tiles
 from lmzip.cost import COST_BITS, to_bits
 from lmzip.errors import InputError
 from lmzip.native.backends import find_backend
-from lmzip.network.registry import Model
+from lmzip.network.registry import Choice, Model
+from lmzip.options import Options
 from lmzip.order.orders import Order
 from lmzip.picture import Picture
 from lmzip.progress import Progress
@@ -76,10 +79,14 @@ def measure_bits(
     grid = choose_grid(height, width, order)
     costs = np.empty(picture.samples.shape, np.int64)
     done = 0
+    scalings = scale_picture(picture, Choice(model, order), Options(backend=backend))
     for tile in cut_tiles(height, width, grid):
-        for channels in picture.mode.groups:
-            plane = np.ascontiguousarray(picture.samples[tile.slices][..., channels])
-            streams = encode_images(model.network, order, plane[None], find_backend(backend))
+        samples = picture.samples[tile.slices][None]
+        for group, channels in enumerate(picture.mode.groups):
+            plane, precision = number_planes(samples, picture.mode, scalings, group)
+            streams = encode_images(
+                model.network, order, plane, find_backend(backend), precision=precision
+            )
             costs[(*tile.slices, list(channels))] = streams[0].costs[0]
         done += tile.height * tile.width
         if progress:

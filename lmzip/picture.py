@@ -1,8 +1,9 @@
 """Pictures: samples, the mode that says what they mean, and metadata.
 
-A mode fixes the number of channels and the type of the samples. The network codes 8-bit samples;
-other modes go to the classical methods. `groups` says how the channels of a mode are split when the
-network codes them: three at a time as colours, the others one by one.
+A mode fixes the number of channels and the type of the samples. The network codes samples of 8 and
+of 16 bits; 1-bit samples and palette indices go to the classical methods. `groups` says how the
+channels of a mode are split when the network codes them: three at a time as colours, the others one
+by one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ class Mode:
         """Bits per sample: a dimension of `bpd` is one sample."""
         return 1 if self.dtype is np.bool_ else 8 * np.dtype(self.dtype).itemsize
 
+    @property
+    def deep(self) -> bool:
+        """Whether samples have more than 8 bits."""
+        return self.dtype is np.uint16
+
+    def plane(self, channels: int) -> Mode:
+        """Return the mode in which a classical method stores a group of so many channels."""
+        return MODES[{1: "L", 3: "RGB"}[channels] + ("16" if self.deep else "")]
+
 
 _ALL_MODES = (
     Mode("1", 1, 1, np.bool_),
@@ -43,16 +53,14 @@ _ALL_MODES = (
     Mode("RGBA", 5, 4, np.uint8, ((0, 1, 2), (3,))),
     Mode("P", 6, 1, np.uint8),  # palette indices; the palette is metadata
     Mode("CMYK", 7, 4, np.uint8, ((0, 1, 2), (3,))),
-    Mode("L16", 8, 1, np.uint16),
-    Mode("LA16", 9, 2, np.uint16),
-    Mode("RGB16", 10, 3, np.uint16),
-    Mode("RGBA16", 11, 4, np.uint16),
+    Mode("L16", 8, 1, np.uint16, ((0,),)),
+    Mode("LA16", 9, 2, np.uint16, ((0,), (1,))),
+    Mode("RGB16", 10, 3, np.uint16, ((0, 1, 2),)),
+    Mode("RGBA16", 11, 4, np.uint16, ((0, 1, 2), (3,))),
 )
 MODES = {mode.name: mode for mode in _ALL_MODES}
 MODE_NUMBERS = {mode.number: mode for mode in _ALL_MODES}
 MAX_SIDE = (1 << 31) - 1
-# The mode in which a classical method stores a group of channels, by their number.
-PLANE_MODES = {1: MODES["L"], 3: MODES["RGB"]}
 
 
 @dataclass(frozen=True)

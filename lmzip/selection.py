@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from lmzip.errors import InputError
+from lmzip.network.deep import is_deepenable
 from lmzip.network.registry import Choice, Model, list_models, load_model
 from lmzip.options import AUTO, BEST, FAST, Options
 from lmzip.order.orders import Order, expand_orders, parse_order
 from lmzip.parallel.encode_job import EncodeJob
 from lmzip.picture import Mode, Samples
+from lmzip.stream.precision import Precision
 
 SAMPLE_SIDE = 32  # a picture is judged by crops of this size
 SAMPLE_CROPS = 2  # along each side
@@ -75,22 +77,29 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
 
 def _covers(model: Model, mode: Mode) -> bool:
     """Whether a model can code all groups of a mode; any codes a single channel."""
+    if mode.deep and not is_deepenable(model.network):
+        return False
     return all(len(group) in (1, model.network.channels) for group in mode.groups)
 
 
 def choose_by_sample(
-    crops: Samples, choices: Sequence[Choice], options: Options
+    crops: Samples,
+    choices: Sequence[Choice],
+    options: Options,
+    precision: Precision | None = None,
 ) -> tuple[Choice, int]:
     """Encode crops (N, H, W, C) with each choice; return the cheapest one and its cost."""
-    costs = [measure_sample(crops, choice, options) for choice in choices]
+    costs = [measure_sample(crops, choice, options, precision) for choice in choices]
     best = int(np.argmin(costs))
     return choices[best], costs[best]
 
 
-def measure_sample(crops: Samples, choice: Choice, options: Options) -> int:
+def measure_sample(
+    crops: Samples, choice: Choice, options: Options, precision: Precision | None = None
+) -> int:
     """Return what crops (N, H, W, C) cost with a choice."""
-    images = np.ascontiguousarray(crops)
-    job = EncodeJob(choice.model, options.backend, choice.order, images, (len(images),))
+    images, (model, order) = np.ascontiguousarray(crops), choice
+    job = EncodeJob(model, options.backend, order, images, (len(images),), precision)
     return job.run()[0].cost
 
 

@@ -21,6 +21,7 @@ from lmzip.container.model_reference import (
     write_model,
     write_tuning_field,
 )
+from lmzip.container.scaling import Scaling, read_scalings, write_scalings
 from lmzip.container.shared_fields import (
     ARCHIVE,
     VERSION,
@@ -48,7 +49,10 @@ _BATCH, _FILE = 0, 1
 
 @dataclass(frozen=True)
 class Batch:
-    """How the images of a batch are coded; cost is in units of 2^-16 bit."""
+    """How the images of a batch are coded; cost is in units of 2^-16 bit.
+
+    scalings: one for each group of channels, if samples are deep
+    """
 
     mode: Mode
     height: int
@@ -57,6 +61,7 @@ class Batch:
     order: Order
     cost: int
     pixel_checksum: int
+    scalings: tuple[Scaling, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -266,6 +271,7 @@ def _pack_chunk(writer: Writer, chunk: ArchiveChunk, models: list[ModelReference
         writer.varint(batch.width)
         writer.varint(models.index(batch.model))
         write_order(writer, batch.order)
+        write_scalings(writer, batch.scalings)
         writer.signed(to_excess(batch.cost, chunk.size))
         writer.raw(batch.pixel_checksum.to_bytes(4, "little"))
 
@@ -288,11 +294,16 @@ def _unpack_chunk(
     mode, (height, width), model = reader.byte(), read_size(reader), reader.varint()
     if mode not in MODE_NUMBERS or not MODE_NUMBERS[mode].groups or model >= len(models):
         raise FormatError(f"unknown image mode {mode} or model {model} in the index")
+    if version == 1 and MODE_NUMBERS[mode].deep:
+        raise FormatError(f"a batch of mode {MODE_NUMBERS[mode].name} in version 1")
     if height * width > MAX_TILE_PIXELS:
         raise FormatError(f"a batch of images of {width}x{height} pixels")
     reader.limits.check_pixels(height, width, len(images))
     order = read_order(reader, height * width)
+    scalings = read_scalings(reader, MODE_NUMBERS[mode])
     cost = reader.varint() if version == 1 else from_excess(reader.signed(), size)
     checksum_of_pixels = int.from_bytes(reader.raw(4), "little")
-    batch = Batch(MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels)
+    batch = Batch(
+        MODE_NUMBERS[mode], height, width, models[model], order, cost, checksum_of_pixels, scalings
+    )
     return ArchiveChunk(offset, size, checksum, tuple(images), batch)

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
 from lmzip.container.archive_file import ArchiveChunk, Index, read_chunk, read_index, split_streams
 from lmzip.container.binary import Reader
@@ -184,9 +183,11 @@ class Archive(Sequence[Samples]):
             for group, job in enumerate(self._make_jobs(together)):
                 jobs.append(job)
                 owners.append((group, together))
-        planes: dict[int, list[npt.NDArray[np.uint8]]] = {}
-        for (_, together), images in zip(owners, run_jobs(jobs, self._threads), strict=True):
-            first = 0
+        planes: dict[int, list[Samples]] = {}
+        for (group, together), images in zip(owners, run_jobs(jobs, self._threads), strict=True):
+            batch, first = together[0].batch, 0
+            if batch and batch.scalings:
+                images = batch.scalings[group].restore(images)
             for chunk in together:
                 last = first + len(chunk.images)
                 planes.setdefault(chunk.offset, []).append(images[first:last])
@@ -214,9 +215,10 @@ class Archive(Sequence[Samples]):
         ]
         sizes = tuple(len(chunk.images) for chunk in chunks)
         jobs = []
-        for channels, streams in zip(groups, zip(*parts, strict=True), strict=True):
-            shape = batch.height, batch.width, len(channels)
-            jobs.append(DecodeJob(model, AUTO, batch.order, shape, streams, sizes))
+        for group, streams in enumerate(zip(*parts, strict=True)):
+            shape = batch.height, batch.width, len(groups[group])
+            precision = batch.scalings[group].precision if batch.scalings else None
+            jobs.append(DecodeJob(model, AUTO, batch.order, shape, streams, sizes, precision))
         return jobs
 
     def close(self) -> None:
@@ -234,7 +236,7 @@ class Archive(Sequence[Samples]):
         self.close()
 
 
-def _to_pictures(samples: npt.NDArray[np.uint8], mode: Mode) -> list[Picture]:
+def _to_pictures(samples: Samples, mode: Mode) -> list[Picture]:
     return [Picture(image, mode) for image in samples]
 
 
@@ -265,7 +267,7 @@ def _share_jobs(chunks: list[ArchiveChunk]) -> Iterator[list[ArchiveChunk]]:
     for chunk in chunks:
         batch = chunk.batch
         assert batch is not None
-        key = batch.mode, batch.height, batch.width, batch.model, batch.order
+        key = (batch.mode, batch.height, batch.width, batch.model, batch.order, batch.scalings)
         alike.setdefault(key, []).append(chunk)
     for group in alike.values():
         together: list[ArchiveChunk] = []

@@ -26,6 +26,8 @@ from lmzip.container.bank_choice import choose_tuning_for_all
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_writer import choose_model_and_order, compress_picture
 from lmzip.container.learning import learn_model
+from lmzip.container.scaling import Scaling
+from lmzip.container.scaling_choice import choose_scalings, describe_values, number_planes
 from lmzip.container.tiles import cut_range
 from lmzip.container.tuned_models import refer_to
 from lmzip.cost import to_bits
@@ -36,9 +38,10 @@ from lmzip.parallel.workers import JOB_PIXELS, run_jobs
 from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
 from lmzip.selection import choose_by_sample, list_choices
+from lmzip.stream.precision import Precision
 
 BATCH_PIXELS = 1 << 15  # of a stream, roughly
-SAMPLED = 16  # pictures that decide which network is to learn
+SAMPLED = 16  # pictures that decide for all: which network, which scaling
 FILE_OVERHEAD = 30  # bytes of an image file besides its samples
 
 Shape = tuple[Mode, int, int]
@@ -80,12 +83,14 @@ def pack_archive(
         if not choices:
             alone += numbers
             continue
-        images = np.stack([named[number][1].samples for number in numbers])
+        alike = _Alike(np.stack([named[number][1].samples for number in numbers]), mode)
         step = report.step(len(numbers) * height * width)
-        batches, rejected = _encode_shape(images, mode, choices, options, step)
+        batches, rejected = _encode_shape(alike, choices, options, step)
         for members, (model, order), data, cost in batches:
-            checksum = checksum_of_samples(images[members])
-            batch = Batch(mode, height, width, refer_to(model), order, cost, checksum)
+            checksum = checksum_of_samples(alike.images[members])
+            batch = Batch(
+                mode, height, width, refer_to(model), order, cost, checksum, alike.scalings
+            )
             chosen = [numbers[member] for member in members]
             chunks.append(append_chunk(writer, data, chosen, batch))
             metadata.update({n: named[n][1].metadata for n in chosen if named[n][1].metadata})
@@ -133,6 +138,29 @@ def _pack_and_learn(
     return min(plain, tuned, key=len)
 
 
+class _Alike:
+    """Images (N, H, W, C) of one mode and shape, which share their scalings if they are deep."""
+
+    def __init__(self, images: Samples, mode: Mode) -> None:
+        self.images, self.mode = images, mode
+        self.scalings: tuple[Scaling, ...] = ()
+        if mode.deep:
+            self.scalings = tuple(describe_values(images[..., group]) for group in mode.groups)
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels an image has."""
+        return int(self.images.shape[1] * self.images.shape[2])
+
+    def sample(self) -> Samples:
+        """Return some of the images."""
+        return self.images[:: max(1, len(self.images) // SAMPLED)][:SAMPLED]
+
+    def planes(self, group: int, images: Samples) -> tuple[Samples, Precision | None]:
+        """Return a group of channels of some of the images as a network codes it."""
+        return number_planes(images, self.mode, self.scalings, group)
+
+
 class _Steps:
     """Combines the progress of several steps into one."""
 
@@ -151,68 +179,65 @@ class _Steps:
 
 
 def _encode_shape(
-    images: Samples,
-    mode: Mode,
+    alike: _Alike,
     choices: Sequence[Choice],
     options: Options,
     progress: Progress | None,
 ) -> tuple[list[tuple[list[int], Choice, bytes, int]], set[int]]:
     """Code images of one shape in batches; also return those that are smaller on their own."""
-    per_batch = max(1, BATCH_PIXELS // (images.shape[1] * images.shape[2]))
-    chosen = _choose_for_each(images, mode, choices, per_batch, options)
+    per_batch = max(1, BATCH_PIXELS // alike.pixels)
+    chosen = _choose_for_each(alike, choices, per_batch, options)
+    alike.scalings = choose_scalings(alike.images, alike.sample(), alike.mode, chosen[0], options)
     batches: list[tuple[list[int], Choice]] = []
     for choice in dict.fromkeys(chosen):
         members = [number for number, own in enumerate(chosen) if own == choice]
         batches += [(part, choice) for part in _parts(members, per_batch)]
-    coded = _encode_batches(images, mode, batches, options, progress)
+    coded = _encode_batches(alike, batches, options, progress)
     if options.forced:
         return _assemble(batches, coded), set()
-    rejected = _find_cheaper_alone(images, mode, batches, coded, options.effort == BEST)
+    rejected = _find_cheaper_alone(alike, batches, coded, options.effort == BEST)
     if rejected:
         kept = [([m for m in members if m not in rejected], c) for members, c in batches]
         batches = [(members, choice) for members, choice in kept if members]
-        coded = _encode_batches(images, mode, batches, options, None)
+        coded = _encode_batches(alike, batches, options, None)
     return _assemble(batches, coded), rejected
 
 
 def _choose_for_each(
-    images: Samples, mode: Mode, choices: Sequence[Choice], per_batch: int, options: Options
+    alike: _Alike, choices: Sequence[Choice], per_batch: int, options: Options
 ) -> list[Choice]:
     """Return each image's model and order: the same for all unless the order is "best"."""
+    count = len(alike.images)
     if options.order != BEST or len(choices) == 1:
         choice = choices[0]
-        sample = images[:: max(1, len(images) // 16)][:16, ..., mode.groups[0]]
+        sample, precision = alike.planes(0, alike.sample())
         if len(choices) > 1:
-            choice, _ = choose_by_sample(sample, choices, options)
-        return [choose_tuning_for_all(choice, sample, options)] * len(images)
-    parts = list(_parts(range(len(images)), per_batch))
+            choice, _ = choose_by_sample(sample, choices, options, precision)
+        return [choose_tuning_for_all(choice, sample, options, precision)] * count
+    parts = list(_parts(range(count), per_batch))
     tried = [(part, choice) for choice in choices for part in parts]
-    coded = _encode_batches(images, mode, tried, options, None)
+    coded = _encode_batches(alike, tried, options, None)
     costs = [cost for groups in coded for cost in np.sum([group.costs for group in groups], axis=0)]
-    best = np.argmin(np.reshape(costs, (len(choices), len(images))), axis=0)
+    best = np.argmin(np.reshape(costs, (len(choices), count)), axis=0)
     return [choices[number] for number in best]
 
 
 def _encode_batches(
-    images: Samples,
-    mode: Mode,
+    alike: _Alike,
     batches: Sequence[tuple[list[int], Choice]],
     options: Options,
     progress: Progress | None,
 ) -> list[list[Coded]]:
     """Return the coded groups of channels of each batch."""
     jobs, owners = [], []
-    per_job = max(1, JOB_PIXELS // (images.shape[1] * images.shape[2]))
-    for group, channels in enumerate(mode.groups):
-        planes = images[..., channels]
+    per_job = max(1, JOB_PIXELS // alike.pixels)
+    for group in range(len(alike.mode.groups)):
         for together in _share_jobs(batches, per_job):
             members = [member for batch in together for member in batches[batch][0]]
             model, order = batches[together[0]][1]
             sizes = tuple(len(batches[batch][0]) for batch in together)
-            job = EncodeJob(
-                model, options.backend, order, np.ascontiguousarray(planes[members]), sizes
-            )
-            jobs.append(job)
+            planes, precision = alike.planes(group, alike.images[members])
+            jobs.append(EncodeJob(model, options.backend, order, planes, sizes, precision))
             owners.append((group, together))
     coded: list[list[Coded]] = [[] for _ in batches]
     results = run_jobs(jobs, options.threads, progress)
@@ -240,8 +265,7 @@ def _share_jobs(batches: Sequence[tuple[list[int], Choice]], per_job: int) -> It
 
 
 def _find_cheaper_alone(
-    images: Samples,
-    mode: Mode,
+    alike: _Alike,
     batches: Sequence[tuple[list[int], Choice]],
     coded: Sequence[Sequence[Coded]],
     thorough: bool,
@@ -251,7 +275,7 @@ def _find_cheaper_alone(
     for (members, _), groups in zip(batches, coded, strict=True):
         for place, member in enumerate(members):
             bits = to_bits(sum(group.costs[place] for group in groups))
-            _, data = encode_classical(images[member], mode, thorough=thorough)
+            _, data = encode_classical(alike.images[member], alike.mode, thorough=thorough)
             if 8 * (len(data) + FILE_OVERHEAD) < bits:
                 cheaper.add(member)
     return cheaper

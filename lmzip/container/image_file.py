@@ -21,6 +21,7 @@ from lmzip.container.model_reference import (
     write_model,
     write_tuning_field,
 )
+from lmzip.container.scaling import read_scalings, write_scalings
 from lmzip.container.shared_fields import (
     IMAGE,
     read_metadata,
@@ -163,6 +164,7 @@ def _write_header(writer: Writer, header: ImageHeader, following: int) -> None:
             write_tuning_field(writer, coding.model.tuning)
         if flags & _ORDER:
             write_order(writer, coding.order)
+        write_scalings(writer, coding.scalings)
     if flags & _METADATA:
         write_metadata(writer, header.metadata)
     if coding is not None:
@@ -189,7 +191,7 @@ def _read_header(reader: Reader, start: int, flags: int) -> ImageHeader:
         if flags & _ORDER:
             order = read_order(reader, tile_pixels)
             check_order(order, grid)
-        coding = Coding(model, order, cost=0)
+        coding = Coding(model, order, cost=0, scalings=read_scalings(reader, mode))
     if flags & _METADATA:
         metadata = read_metadata(reader)
     if coding is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lmzip.container.binary import Reader
 from lmzip.container.model_reference import ModelReference
+from lmzip.container.scaling import Scaling
 from lmzip.container.shared_fields import VERSION
 from lmzip.container.tiles import MAX_TILE_PIXELS
 from lmzip.errors import FormatError
@@ -16,11 +17,15 @@ from lmzip.picture import MODE_NUMBERS, Mode
 
 @dataclass(frozen=True)
 class Coding:
-    """What all network chunks of a file have in common; cost is in units of 2^-16 bit."""
+    """What all network chunks of a file have in common; cost is in units of 2^-16 bit.
+
+    scalings: one for each group of channels, if samples are deep
+    """
 
     model: ModelReference
     order: Order
     cost: int
+    scalings: tuple[Scaling, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from lmzip.container.image_file import (
 )
 from lmzip.container.image_header import ImageHeader
 from lmzip.container.model_reference import ModelReference
+from lmzip.container.scaling import Scaling
 from lmzip.container.tiles import Tile, find_tile
 from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError, FormatError, InputError
@@ -31,7 +32,7 @@ from lmzip.limits import NETWORK_PIXEL, Limits
 from lmzip.network.registry import Choice
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
-from lmzip.picture import PLANE_MODES, Mode, Picture, Samples
+from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
 
 # Tiles that are decoded in step: the more pixels a step has, the less time is lost around its
@@ -70,6 +71,7 @@ class _Place:
 
     tile: Tile
     channels: tuple[int, ...]
+    scaling: Scaling | None  # of deep samples, if a network codes them
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -238,7 +240,8 @@ def _place(header: ImageHeader, number: int) -> _Place:
     """Return the place of a chunk: tile by tile, and group by group in a tile."""
     tile, group = divmod(number, len(header.groups))
     place = find_tile(header.height, header.width, header.grid, tile)
-    return _Place(place, header.groups[group])
+    scalings = header.coding.scalings if header.coding else ()
+    return _Place(place, header.groups[group], scalings[group] if scalings else None)
 
 
 def _decode_pieces(
@@ -264,23 +267,25 @@ def _decode_pieces(
     jobs = []
     for team in teams:
         streams = tuple(piece.chunk.data for piece in team)
-        ones = (1,) * len(team)
-        jobs.append(DecodeJob(network, backend, order, team[0].place.shape, streams, ones))
+        ones, place = (1,) * len(team), team[0].place
+        precision = place.scaling and place.scaling.precision
+        jobs.append(DecodeJob(network, backend, order, place.shape, streams, ones, precision))
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
-        decoded += zip(team, images, strict=True)
+        scaling = team[0].place.scaling
+        decoded += zip(team, scaling.restore(images) if scaling else images, strict=True)
     return decoded
 
 
 def _mode_of(header: ImageHeader, piece: _Piece) -> Mode:
     """Return as what a piece is stored if no network codes it."""
-    return PLANE_MODES[len(piece.place.channels)] if header.coding else header.mode
+    return header.mode.plane(len(piece.place.channels)) if header.coding else header.mode
 
 
 def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
     """Group pieces of one shape, to be decoded in step, and leave work for every worker."""
-    by_shape: dict[tuple[int, int, int], list[_Piece]] = {}
+    by_shape: dict[object, list[_Piece]] = {}
     for piece in pieces:
-        by_shape.setdefault(piece.place.shape, []).append(piece)
+        by_shape.setdefault((piece.place.shape, piece.place.scaling), []).append(piece)
     most = min(TOGETHER, -(-len(pieces) // workers))
     return [
         alike[first : first + most]

@@ -20,6 +20,8 @@ from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import Chunk, write_image
 from lmzip.container.image_header import Coding, ImageHeader
 from lmzip.container.learning import learn_model
+from lmzip.container.scaling import Scaling
+from lmzip.container.scaling_choice import choose_scalings, describe_values, number_planes
 from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
 from lmzip.container.tuned_models import refer_to
 from lmzip.cost import cost_of_bytes, to_bits
@@ -28,16 +30,17 @@ from lmzip.network.registry import Choice, Model
 from lmzip.options import BEST, DEFAULT, MAX, Options
 from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
-from lmzip.picture import PLANE_MODES, Picture, Samples
+from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
 from lmzip.selection import SMALL, choose_by_sample, list_choices, take_sample
+from lmzip.stream.precision import Precision
 
 HOPELESS = 1.5  # a network that takes this many times the quick classical size is not run
 # Strong settings save classical encoders some per cent of a photograph and up to half of a drawing.
 # They are tried if the quick encoding is at most this many times as large as the network's:
 CLOSE, CLOSE_DRAWING = 1.08, 2.5
 # Single tiles are tried classically where that may win: if they are flat, or mere noise.
-FLAT, NOISY = 1.5, 7.0  # bits per sample
+FLAT, NOISY = 1.5, 1.0  # bits per sample: so many at most, or so many less than there are
 DRAWING = 2.0  # bits per sample below which a picture is taken for a drawing
 
 
@@ -69,10 +72,12 @@ def compress_picture(
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return _write_classical(picture, best)
 
-    choice = choose_tuning(choice, samples[..., mode.groups[0]], options)
-    chunks, cost = _encode_tiles(picture, choice, options, progress)
+    choice = choose_tuning(choice, *_find_first_group(picture), options)
+    scalings = scale_picture(picture, choice, options)
+    chunks, cost = _encode_tiles(picture, choice, scalings, options, progress)
     grid = choose_grid(picture.height, picture.width, choice.order)
-    coding = Coding(refer_to(choice.model, tuned if shared else ()), choice.order, cost)
+    model = refer_to(choice.model, tuned if shared else ())
+    coding = Coding(model, choice.order, cost, scalings)
     header = ImageHeader(mode, picture.height, picture.width, grid, coding, picture.metadata)
     by_network = write_image(header, chunks, checksum_of_samples(samples))
     size = sum(map(_size, chunks))
@@ -104,6 +109,21 @@ def choose_model_and_order(picture: Picture, options: Options | None = None) -> 
     return _choose(picture, choices, None, options)
 
 
+def scale_picture(picture: Picture, choice: Choice, options: Options) -> tuple[Scaling, ...]:
+    """Return how deep samples are scaled for a network; nothing for other samples."""
+    crops = take_sample(picture.samples) if picture.mode.deep else picture.samples[None]
+    return choose_scalings(picture.samples[None], crops, picture.mode, choice, options)
+
+
+def _find_first_group(picture: Picture) -> tuple[Samples, Precision | None]:
+    """Return what models are judged by: the colours or the grey, plainly scaled if it is deep."""
+    plane = picture.samples[..., picture.mode.groups[0]]
+    if not picture.mode.deep:
+        return plane, None
+    plain = describe_values(plane)
+    return plain.number(plane), plain.precision
+
+
 def _size(chunk: Chunk) -> int:
     return len(chunk.data)
 
@@ -131,13 +151,13 @@ def _choose(
     """
     if not choices or (len(choices) == 1 and quick is None):
         return choices[0] if choices else None
-    whole = picture.samples[..., picture.mode.groups[0]]
+    whole, precision = _find_first_group(picture)
     # A custom order fits the whole picture only, and the best order of a picture that is a single
     # tile is found by trying all of it.
     small = choose_grid(picture.height, picture.width) == (1, 1)
     bound = (options.order == BEST and small) or choices[0].order.permutation is not None
     crops = whole[None] if bound else take_sample(whole)
-    choice, cost = choose_by_sample(crops, choices, options)
+    choice, cost = choose_by_sample(crops, choices, options, precision)
     if quick is not None and not bound:
         bits = to_bits(cost) * (whole.size / crops.size)
         if bits > HOPELESS * 8 * _size(quick):
@@ -146,7 +166,11 @@ def _choose(
 
 
 def _encode_tiles(
-    picture: Picture, choice: Choice, options: Options, progress: Progress | None
+    picture: Picture,
+    choice: Choice,
+    scalings: Sequence[Scaling],
+    options: Options,
+    progress: Progress | None,
 ) -> tuple[list[Chunk], int]:
     """Code every tile and group by the network, or classically where that is smaller.
 
@@ -157,27 +181,31 @@ def _encode_tiles(
     if order.permutation is not None and height * width > MAX_TILE_PIXELS:
         raise InputError(f"a custom order is for up to 2^26 pixels, not {height}x{width}")
     grid = choose_grid(height, width, order)
-    planes = [
-        np.ascontiguousarray(picture.samples[tile.slices][..., channels])
-        for tile in cut_tiles(height, width, grid)
-        for channels in picture.mode.groups
-    ]
-    jobs = [EncodeJob(model, options.backend, order, plane[None], (1,)) for plane in planes]
+    planes, jobs = [], []
+    for tile in cut_tiles(height, width, grid):
+        samples = picture.samples[tile.slices]
+        for group, channels in enumerate(picture.mode.groups):
+            planes.append(np.ascontiguousarray(samples[..., channels]))
+            numbers, precision = number_planes(samples[None], picture.mode, scalings, group)
+            jobs.append(EncodeJob(model, options.backend, order, numbers, (1,), precision))
     coded = [results[0] for results in run_jobs(jobs, options.threads, progress)]
     chunks, cost = [], 0
-    for plane, result in zip(planes, coded, strict=True):
-        chunk, units = _smaller(plane, result, options)
+    for plane, job, result in zip(planes, jobs, coded, strict=True):
+        depth = job.precision.depth if job.precision else 8
+        chunk, units = _smaller(plane, picture.mode.plane(plane.shape[2]), depth, result, options)
         chunks.append(chunk)
         cost += units
     return chunks, cost
 
 
-def _smaller(plane: Samples, coded: Coded, options: Options) -> tuple[Chunk, int]:
+def _smaller(
+    plane: Samples, mode: Mode, depth: int, coded: Coded, options: Options
+) -> tuple[Chunk, int]:
     """Return the network's chunk of a tile or a smaller classical one, and its cost."""
     chunk, cost = Chunk(NETWORK, coded.data), coded.cost
     bits = 8 * _size(chunk) / plane.size
-    if not options.forced and not FLAT < bits < NOISY:
-        classical = Chunk(*encode_classical(plane, PLANE_MODES[plane.shape[2]], thorough=False))
+    if not options.forced and not FLAT < bits < depth - NOISY:
+        classical = Chunk(*encode_classical(plane, mode, thorough=False))
         if _size(classical) < _size(chunk):
             return classical, cost_of_bytes(_size(classical))
     return chunk, cost

@@ -26,6 +26,8 @@ def read_header(reader: Reader, start: int) -> ImageHeader:
         raise FormatError(f"unknown flags {flags} in the header")
     grid, coding = (1, 1), None
     if not flags & _JOINED:
+        if mode.deep:
+            raise FormatError(f"mode {mode.name} cannot be coded by a network in version 1")
         grid = fields.varint(), fields.varint()
         tile_pixels = check_tiles(mode, height, width, grid)
         model, order = read_named_model(fields), read_order(fields, tile_pixels)

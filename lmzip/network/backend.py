@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from lmzip.errors import InputError, ModelError
 
-Array = Any  # a float32 matrix of the backend: numpy.ndarray or torch.Tensor
+# A matrix of the backend, float32 unless it is said to be wide: numpy.ndarray or torch.Tensor
+Array = Any
 Indices = npt.NDArray[np.integer[Any]]
 
 
@@ -30,12 +31,20 @@ class Backend(ABC):
         """Return a matrix of zeros."""
 
     @abstractmethod
-    def from_numpy(self, values: npt.NDArray[Any]) -> Array:
-        """Return the values as float32."""
+    def from_numpy(self, values: npt.NDArray[Any], wide: bool = False) -> Array:
+        """Return the values as float32, or as float64 if they are to be `wide`."""
 
     @abstractmethod
-    def to_numpy(self, values: Array) -> npt.NDArray[np.float32]:
+    def to_numpy(self, values: Array) -> npt.NDArray[Any]:
         """Return the values as a numpy array."""
+
+    @abstractmethod
+    def widen(self, values: Array) -> Array:
+        """Return the values as float64, which holds integers up to 2^53."""
+
+    @abstractmethod
+    def narrow(self, values: Array) -> Array:
+        """Return the values as float32."""
 
     @abstractmethod
     def gather(self, rows: Array, indices: Indices) -> Array:
@@ -74,11 +83,17 @@ class NumpyBackend(Backend):
     def zeros(self, shape: tuple[int, int]) -> Array:
         return np.zeros(shape, np.float32)
 
-    def from_numpy(self, values: npt.NDArray[Any]) -> Array:
-        return np.ascontiguousarray(values, np.float32)
+    def from_numpy(self, values: npt.NDArray[Any], wide: bool = False) -> Array:
+        return np.ascontiguousarray(values, np.float64 if wide else np.float32)
 
-    def to_numpy(self, values: Array) -> npt.NDArray[np.float32]:
-        return np.asarray(values, np.float32)
+    def to_numpy(self, values: Array) -> npt.NDArray[Any]:
+        return np.asarray(values)
+
+    def widen(self, values: Array) -> Array:
+        return values.astype(np.float64)
+
+    def narrow(self, values: Array) -> Array:
+        return values.astype(np.float32)
 
     def gather(self, rows: Array, indices: Indices) -> Array:
         width = indices.shape[1] * rows.shape[1]  # a single pixel has no taps: -1 could not tell
@@ -96,7 +111,7 @@ class NumpyBackend(Backend):
     def round_clip(self, values: Array, low: int, high: int) -> None:
         # With bounds of the array's own type, the method is far faster than any other way.
         np.rint(values, out=values)
-        values.clip(np.float32(low), np.float32(high), out=values)
+        values.clip(values.dtype.type(low), values.dtype.type(high), out=values)
 
     def add_rounded(self, stream: Array, change: Array, limit: int) -> None:
         np.rint(change, out=change)
@@ -126,12 +141,19 @@ class TorchBackend(Backend):
     def zeros(self, shape: tuple[int, int]) -> Array:
         return self._torch.zeros(shape, dtype=self._torch.float32, device=self._device)
 
-    def from_numpy(self, values: npt.NDArray[Any]) -> Array:
-        return self._torch.from_numpy(np.ascontiguousarray(values, np.float32)).to(self._device)
+    def from_numpy(self, values: npt.NDArray[Any], wide: bool = False) -> Array:
+        kind = np.float64 if wide else np.float32
+        return self._torch.from_numpy(np.ascontiguousarray(values, kind)).to(self._device)
 
-    def to_numpy(self, values: Array) -> npt.NDArray[np.float32]:
-        result: npt.NDArray[np.float32] = values.cpu().numpy()
+    def to_numpy(self, values: Array) -> npt.NDArray[Any]:
+        result: npt.NDArray[Any] = values.cpu().numpy()
         return result
+
+    def widen(self, values: Array) -> Array:
+        return values.double()
+
+    def narrow(self, values: Array) -> Array:
+        return values.float()
 
     def gather(self, rows: Array, indices: Indices) -> Array:
         chosen = rows.index_select(0, self._indices(indices.ravel()))

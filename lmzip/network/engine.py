@@ -14,6 +14,8 @@ its bias are the weights of those ones, so that one product does it all.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,7 +28,6 @@ Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 # Bounds of the arrays' own type: numpy clips several times faster with those.
-_MEANS = np.int32(MEAN_RANGE[0]), np.int32(MEAN_RANGE[1])
 _COEFFICIENTS = np.int32(COEFFICIENT_RANGE[0]), np.int32(COEFFICIENT_RANGE[1])
 MID_GREY = PIXEL_MAX << (MEAN_BITS - 1)  # 127.5 levels: where 2x - 255 is zero
 
@@ -61,8 +62,13 @@ class Pass:
     ) -> None:
         self._network, self._backend, self._images = network, backend, images
         seen = schedule.neighbours[network.first.taps]
-        self._first = backend.from_numpy(_with_masks(network.first, seen))
-        self._first_bias = backend.from_numpy(network.first.bias * _scale(network.first))
+        # Sums of inputs with a fraction (`lmzip.network.deep`) need more than float32 can hold.
+        self._wide = network.fraction_bits > 0
+        self._first = backend.from_numpy(_with_masks(network.first, seen), self._wide)
+        first_bias = network.first.bias * _scale(network.first)
+        self._first_bias = backend.from_numpy(first_bias, self._wide)
+        self._means = [np.int32(bound << network.fraction_bits) for bound in MEAN_RANGE]
+        self._middle = np.int32(MID_GREY << network.fraction_bits)
         self._predictor = _Predictor(network, seen, images, backend)
         self._blocks = [
             (
@@ -95,19 +101,26 @@ class Pass:
         rows[: places * self._images, columns] = 1
         return rows
 
-    def write_pixels(self, start: int, stop: int, samples: Int32s) -> None:
-        """Store the samples (places, images, C) of a range of the sequence."""
+    def write_inputs(self, start: int, stop: int, inputs: Int32s) -> None:
+        """Store what the network sees of the samples (places, images, C) of a range.
+
+        That is 2x - 255 for a sample x of 8 bits; `lmzip.stream.depths` knows it for deep ones.
+        """
         rows = slice(start * self._images, stop * self._images)
-        centred = (2 * samples - PIXEL_MAX).reshape(-1, self._network.channels)
+        centred = inputs.reshape(-1, self._network.channels)
         self._pixels[rows, :-1] = self._backend.from_numpy(centred)
 
     def advance(self, start: int, stop: int) -> Parameters:
         """Evaluate places start..stop; the n = places * images columns are place-major."""
         backend, network = self._backend, self._network
         patches = backend.gather(self._pixels, self._pixel_view.rows(start, stop))
+        if self._wide:
+            patches = backend.widen(patches)
         stream = backend.multiply(patches, self._first)
         stream += self._first_bias
         backend.round_clip(stream, -network.stream_max, network.stream_max)
+        if self._wide:
+            stream = backend.narrow(stream)
         rows = {taps: view.rows(start, stop) for taps, view in self._views.items()}
         for ring, (taps, weight, project) in zip(self._rings, self._blocks, strict=True):
             self._store(ring, start, stream)
@@ -133,17 +146,15 @@ class Pass:
         network = self._network
         self._backend.activate(stream, network.stream_bits, network.activation_max, out)
 
-    def _read_parameters(
-        self, outputs: npt.NDArray[np.float32], linear: npt.NDArray[np.float32]
-    ) -> Parameters:
+    def _read_parameters(self, outputs: npt.NDArray[Any], linear: npt.NDArray[Any]) -> Parameters:
         """Round the sums to the integers of the mixture, pixels innermost."""
         network = self._network
         integers = np.rint(outputs.T).astype(np.int32, order="C")
         by_kind = integers.reshape(-1, network.mixtures, integers.shape[1])
         channels = network.channels
         means = by_kind[1 : 1 + channels]
-        means += np.rint(linear.T).astype(np.int32, order="C")[:, None, :] + np.int32(MID_GREY)
-        means.clip(*_MEANS, out=means)
+        means += np.rint(linear.T).astype(np.int32, order="C")[:, None, :] + self._middle
+        means.clip(*self._means, out=means)
         coefficients = by_kind[1 + 2 * channels :]
         coefficients.clip(*_COEFFICIENTS, out=coefficients)
         return Parameters(by_kind[0], means, by_kind[1 + channels : 1 + 2 * channels], coefficients)
@@ -156,7 +167,8 @@ class _Predictor:
         self, network: IntegerNetwork, neighbours: Neighbours, images: int, backend: Backend
     ) -> None:
         self._backend, self._images = backend, np.arange(images)
-        self._kernels = backend.from_numpy(_lay_out_predictor(network, neighbours))
+        kernels = _lay_out_predictor(network, neighbours)
+        self._kernels = backend.from_numpy(kernels, network.fraction_bits > 0)
         self._pattern = neighbours.pattern
         self._unusual = np.flatnonzero(neighbours.pattern)  # not the most frequent pattern
 

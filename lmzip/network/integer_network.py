@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,19 @@ class IntegerNetwork:
     tables: Tables
     orders: tuple[str, ...]  # the families and variants it was trained for, "raster" or "raster:*"
     notes: Mapping[str, Any]  # what the model's card says; not part of the fingerprint
+    fraction_bits: int = 0  # of its inputs and means: see `lmzip.network.deep`
+
+    @cached_property
+    def _derived(self) -> dict[str, IntegerNetwork]:
+        return {}
+
+    def derived(
+        self, name: str, derive: Callable[[IntegerNetwork], IntegerNetwork]
+    ) -> IntegerNetwork:
+        """Return a network that is made of this one, once, and lives as long as this one does."""
+        if name not in self._derived:
+            self._derived[name] = derive(self)
+        return self._derived[name]
 
     @property
     def couplings(self) -> int:

@@ -8,6 +8,7 @@ from lmzip.native.backends import find_backend
 from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.stream.decoder import decode_images
+from lmzip.stream.precision import Precision
 from lmzip.stream.sequence import Check, Pixels
 
 
@@ -21,6 +22,7 @@ class DecodeJob:
     shape: tuple[int, int, int]
     streams: tuple[bytes, ...]
     groups: tuple[int, ...]
+    precision: Precision | None = None  # of deep samples
 
     @property
     def pixels(self) -> int:
@@ -35,5 +37,6 @@ class DecodeJob:
             self.streams,
             self.groups,
             backend,
+            precision=self.precision,
             check=check,
         )

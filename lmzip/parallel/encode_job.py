@@ -8,6 +8,7 @@ from lmzip.native.backends import find_backend
 from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.stream.encoder import encode_images
+from lmzip.stream.precision import Precision
 from lmzip.stream.sequence import Check, Pixels
 
 
@@ -32,6 +33,7 @@ class EncodeJob:
     order: Order
     images: Pixels
     groups: tuple[int, ...]
+    precision: Precision | None = None  # of deep samples
 
     @property
     def pixels(self) -> int:
@@ -41,7 +43,13 @@ class EncodeJob:
     def run(self, check: Check | None = None) -> list[Coded]:
         backend = find_backend(self.backend)
         streams = encode_images(
-            self.model.network, self.order, self.images, backend, groups=self.groups, check=check
+            self.model.network,
+            self.order,
+            self.images,
+            backend,
+            precision=self.precision,
+            groups=self.groups,
+            check=check,
         )
         return [
             Coded(stream.data, tuple(int(cost) for cost in stream.costs.sum((1, 2, 3))))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from lmzip.errors import DamagedError
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
 from lmzip.network.backend import Backend
@@ -15,6 +16,8 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import Decoder
+from lmzip.stream.depths import choose_depth, use_arrays
+from lmzip.stream.precision import Precision
 from lmzip.stream.sequence import Check, Int32s, Pixels, from_sequence
 from lmzip.stream.steps import ArraySteps, Frequencies, Steps
 
@@ -27,34 +30,43 @@ def decode_images(
     groups: Sequence[int],
     backend: Backend | Kernel,
     *,
+    precision: Precision | None = None,
     check: Check | None = None,
 ) -> Pixels:
-    """Decode groups of images of `shape` (H, W, C), each group from its own stream."""
+    """Decode groups of images of `shape` (H, W, C), each group from its own stream.
+
+    Samples are of 8 bits unless a `precision` is given.
+    """
     height, width, coded = shape
     decoders = [Decoder(stream) for stream in streams]
     if all(decoder.is_dry for decoder in decoders):  # black: no need to see in which sequence
-        return np.zeros((sum(groups), *shape), np.uint8)
+        return np.zeros((sum(groups), *shape), np.uint16 if precision else np.uint8)
     schedule = compile_schedule(order, height, width, network.layers)
-    if isinstance(backend, Kernel):
+    symbols = precision.symbols if precision else 2
+    if isinstance(backend, Kernel) and precision is None:
         steps: Steps = runs.Steps(backend, network, schedule, groups, coded)
-        _decode(steps, schedule, decoders, groups, check)
+        _decode(steps, symbols, schedule, decoders, groups, check)
     else:
         with threadpool_limits(1, "blas"):
-            steps = ArraySteps(backend, network, schedule, groups, coded)
-            _decode(steps, schedule, decoders, groups, check)
+            depth = choose_depth(network, schedule, precision)
+            steps = ArraySteps(use_arrays(backend), depth, schedule, groups, coded)
+            _decode(steps, symbols, schedule, decoders, groups, check)
     for decoder in decoders:
         decoder.finish()
+    if precision and steps.samples.max() >= 1 << precision.depth:
+        raise DamagedError(f"a sample of more than {precision.depth} bits (file is damaged)")
     return from_sequence(steps.samples, schedule)
 
 
 def _decode(
     steps: Steps,
+    symbols: int,
     schedule: Schedule,
     decoders: Sequence[Decoder],
     groups: Sequence[int],
     check: Check | None,
 ) -> None:
-    """Decode step by step; the samples are those of `steps` in the end."""
+    """Decode step by step, so many symbols a sample; the samples end up in `steps`."""
     coded = steps.samples.shape[2]
     bounds = [0, *np.cumsum(groups).tolist()]
     each = list(zip(decoders, bounds[:-1], bounds[1:], strict=True))
@@ -76,5 +88,6 @@ def _decode(
             return  # what is left is zero: a stream that has run dry takes no time
         rows = steps.begin(start, stop)
         for _ in range(coded):
-            rows = steps.refine(decode_symbols(rows))
+            for _ in range(symbols - 1):
+                rows = steps.refine(decode_symbols(rows))
             rows = steps.finish(decode_symbols(rows))

@@ -25,8 +25,9 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import encode_intervals
-from lmzip.stream.mixture import Mixture
-from lmzip.stream.sequence import Check, Int32s, Pixels, Samples, from_sequence, to_sequence, widen
+from lmzip.stream.depths import Depth, choose_depth, use_arrays
+from lmzip.stream.precision import Precision
+from lmzip.stream.sequence import Check, Int32s, Pixels, Samples, from_sequence, to_sequence
 
 ENCODER_SPAN = 4096  # rows that the encoder evaluates at once: enough for BLAS, few enough to cache
 
@@ -48,6 +49,7 @@ def encode_images(
     images: Pixels,
     backend: Backend | Kernel,
     *,
+    precision: Precision | None = None,
     groups: Sequence[int] | None = None,
     span: int | None = None,
     check: Check | None = None,
@@ -55,20 +57,22 @@ def encode_images(
     """Encode images (N, H, W, C): one stream for each group of consecutive ones.
 
     C is the network's number of channels, or 1: then the network sees three equal channels and
-    only the first is coded. `groups` are the numbers of images a stream; one stream by default.
+    only the first is coded. Samples are of 8 bits unless a `precision` is given. `groups` are the
+    numbers of images a stream; one stream by default.
     """
     count, height, width, _ = images.shape
     groups = groups or [count]
     schedule = compile_schedule(order, height, width, network.layers)
     samples = to_sequence(images, schedule)  # (places, images, coded)
-    if isinstance(backend, Kernel):
+    if isinstance(backend, Kernel) and precision is None:
         intervals, costs = runs.find_intervals(
             backend, network, schedule, samples, groups, span, check
         )
     else:
         with threadpool_limits(1, "blas"):
+            depth = choose_depth(network, schedule, precision)
             intervals, costs = _find_intervals(
-                backend, network, schedule, samples, groups, span, check
+                use_arrays(backend), depth, schedule, samples, groups, span, check
             )
     by_image = from_sequence(costs, schedule)
     streams, first = [], 0
@@ -80,7 +84,7 @@ def encode_images(
 
 def _find_intervals(
     backend: Backend,
-    network: IntegerNetwork,
+    depth: Depth,
     schedule: Schedule,
     samples: Samples,
     groups: Sequence[int],
@@ -90,19 +94,19 @@ def _find_intervals(
     """Do what `lmzip.native.runs.find_intervals` does, with an array library."""
     pixels, count, coded = samples.shape
     span = span or max(1, ENCODER_SPAN // count)
-    intervals = np.empty((coded, 2, 2, pixels, count), np.int32)
+    intervals = np.empty((coded, depth.symbols, 2, pixels, count), np.int32)
     costs = np.empty(samples.shape, np.int64)
-    run = Pass(network, schedule, count, span, backend)
-    run.write_pixels(0, pixels, widen(samples.astype(np.int32), network))
+    run = Pass(depth.network, schedule, count, span, backend)
+    run.write_inputs(0, pixels, depth.find_inputs(samples))
     for start in range(0, pixels, span):
         stop = min(start + span, pixels)
         if check:
             check()
-        mixture = Mixture(network.tables, run.advance(start, stop))
+        mixture = depth.make_mixture(run.advance(start, stop), samples, start, stop)
         for channel in range(coded):
             column = samples[start:stop, :, channel].ravel().astype(np.int32)
-            *both, cost = mixture.intervals(column)
-            for nibble, interval in enumerate(both):
+            *each, cost = mixture.intervals(column)
+            for nibble, interval in enumerate(each):
                 intervals[channel, nibble, :, start:stop] = interval.reshape(2, -1, count)
             costs[start:stop, :, channel] = cost.reshape(-1, count)
             mixture.observe(channel, column, channel + 1 < coded)
@@ -116,16 +120,16 @@ def _find_intervals(
 
 def _in_stream_order(intervals: Int32s, schedule: Schedule) -> tuple[Int32s, Int32s]:
     """Bring intervals (C, nibble, side, places, images) into the sequence of a stream."""
-    coded, _, _, pixels, count = intervals.shape
-    symbols = 2 * coded
+    coded, nibbles, _, pixels, count = intervals.shape
+    symbols = nibbles * coded
     sizes = np.diff(schedule.starts)
     start, size = np.repeat(schedule.starts[:-1], sizes), np.repeat(sizes, sizes)
     within = np.arange(pixels) - start
     ordered = np.empty((2, pixels * symbols * count), np.int32)
     image = np.arange(count)
     for channel in range(coded):
-        for nibble in range(2):
-            symbol = 2 * channel + nibble
+        for nibble in range(nibbles):
+            symbol = nibbles * channel + nibble
             place = symbols * start + symbol * size + within
             target = (place[:, None] * count + image).ravel()
             ordered[:, target] = intervals[channel, nibble].reshape(2, -1)

@@ -46,14 +46,15 @@ _MEANS = np.int32(MEAN_RANGE[0]), np.int32(MEAN_RANGE[1])  # numpy clips fastest
 class Mixture:
     """The mixture of n pixels, channel after channel.
 
-    For each channel, first ask for frequencies or intervals, then call `observe` with the samples.
+    For each channel, first ask for intervals, or for the frequencies of its nibbles in turn; then
+    call `observe` with the samples.
     """
 
     def __init__(self, tables: Tables, parameters: Parameters) -> None:
         self._tables = tables
         self._parameters = parameters
         below = parameters.logits.max(0) - parameters.logits
-        self._weights = _normalise(tables.weight.take(below, mode="clip"))
+        self._weights = normalise(tables.weight.take(below, mode="clip"))
         self._residuals: list[Int32s] = []
         self._start_channel(0)
 
@@ -75,6 +76,7 @@ class Mixture:
         means = means * self._inverse_scales
         means -= np.int32((TABLE_SIZE // 2) << SCALE_BITS)
         self._zero = means
+        self._taken: Int32s | None = None  # of the sample: its high nibble
 
     def _component_cdfs(self, places: Int32s, zero: Int32s) -> UInt32s:
         """Return each logistic's function at `places` (J, n) or (J, 1) beyond `zero`: (J, K, n)."""
@@ -86,6 +88,17 @@ class Mixture:
     def _cdf(self, places: Int32s, zero: Int32s) -> UInt32s:
         """Return C at boundaries strictly inside 0..256: (J, n), at most 2^31."""
         return np.einsum("jkn,kn->jn", self._component_cdfs(places, zero), self._weights)
+
+    def frequencies(self) -> Int32s:
+        """Return the frequencies, less one, of the next nibble: (16, n)."""
+        if self._taken is None:
+            return self.high_frequencies()
+        return self.low_frequencies(self._taken)
+
+    def take(self, nibbles: Int32s) -> Int32s:
+        """Take in the nibbles (n,) that `frequencies` were for; return the sample so far."""
+        self._taken = nibbles if self._taken is None else self._taken << 4 | nibbles
+        return self._taken
 
     def high_frequencies(self) -> Int32s:
         """Return the frequencies, less one, of the high nibble: (16, n)."""
@@ -101,7 +114,7 @@ class Mixture:
         # Counting places from the high nibble's start keeps them the same for all pixels.
         zero = self._zero - (high << (4 + MEAN_BITS)) * self._inverse_scales
         cdf = _with_ends(self._cdf(_LOW_PLACES, zero), start, end)
-        shares = _share_within(cdf, start, end)
+        shares = share_within(cdf, start, end)
         return shares[1:] - shares[:-1]
 
     def intervals(self, samples: Int32s) -> tuple[Int32s, Int32s, Int64s]:
@@ -118,8 +131,12 @@ class Mixture:
         start, end = cdf[0], cdf[1]
         ones = np.array([[0], [1]], np.int32)
         high_interval = _share(cdf[:2]) + (high + ones)
-        low_interval = _share_within(cdf[2:], start, end, low + ones) + (low + ones)
-        return high_interval, low_interval, self._cost(cdf[3] - cdf[2])
+        low_interval = share_within(cdf[2:], start, end, low + ones) + (low + ones)
+        return (
+            high_interval,
+            low_interval,
+            count_cost(self._tables, cdf[3] - cdf[2], TOTAL_BITS, LONGEST_COST),
+        )
 
     def observe(self, channel: int, samples: Int32s, more: bool) -> None:
         """Take in the samples (n,) of a channel; if `more` follow, move to the next channel."""
@@ -137,22 +154,23 @@ class Mixture:
         vanished = ~above.any(0)
         if vanished.any():
             above[:, vanished] = self._weights[:, vanished]
-        self._weights = _normalise(above)
+        self._weights = normalise(above)
         self._residuals.append(levels - self._parameters.means[channel])
         self._start_channel(channel + 1)
 
-    def _cost(self, probabilities: Int64s) -> Int64s:
-        """Return -log2 of probabilities in units of 2^-31, counted in 2^-16 bit."""
-        floored = np.maximum(probabilities, 1 << (TOTAL_BITS - LONGEST_COST))
-        mantissa, exponent = np.frexp(floored.astype(np.float64))  # exact: they are integers
-        size = self._tables.log2.size
-        entry = ((mantissa - 0.5) * (2 * size)).astype(np.int64)
-        return ((TOTAL_BITS + 1 - exponent.astype(np.int64)) << COST_BITS) - self._tables.log2[
-            entry
-        ]
+
+def count_cost(tables: Tables, probabilities: Int64s, total_bits: int, longest: int) -> Int64s:
+    """Return -log2 of probabilities in units of 2^-total_bits, counted in 2^-16 bit.
+
+    None is longer than `longest` bits.
+    """
+    floored = np.maximum(probabilities, 1 << (total_bits - longest))
+    mantissa, exponent = np.frexp(floored.astype(np.float64))  # exact: they are integers
+    entry = ((mantissa - 0.5) * (2 * tables.log2.size)).astype(np.int64)
+    return ((total_bits + 1 - exponent.astype(np.int64)) << COST_BITS) - tables.log2[entry]
 
 
-def _normalise(weights: UInt32s | Int64s) -> UInt32s:
+def normalise(weights: UInt32s | Int64s) -> UInt32s:
     """Scale non-negative weights (K, n) so that each pixel's add up to 2^15 exactly."""
     ends = weights.astype(np.int64)
     for k in range(1, len(ends)):  # cumsum would go through memory pixel by pixel
@@ -170,7 +188,7 @@ def _share(cdf: Int64s) -> Int32s:
     return ((cdf * SHARED) >> TOTAL_BITS).astype(np.int32)
 
 
-def _share_within(cdf: Int64s, start: Int64s, end: Int64s, places: Int32s | None = None) -> Int32s:
+def share_within(cdf: Int64s, start: Int64s, end: Int64s, places: Int32s | None = None) -> Int32s:
     """Scale C from [start, end] to what 16 symbols share; evenly if the mixture is empty there."""
     empty = start == end
     if empty.any():

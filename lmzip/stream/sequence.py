@@ -1,8 +1,8 @@
 """The sequence of a stream's symbols, which encoder and decoder share.
 
 The symbols of a stream follow the schedule: step by step; in a step, channel by channel; of each
-channel all high nibbles, then all low ones; of each, place by place; of each place, image by image
-(FORMAT.md, "Streams").
+channel all first nibbles, then all second ones, and so on; of each, place by place; of each place,
+image by image (FORMAT.md, "Streams").
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
 
-Pixels = npt.NDArray[np.uint8]  # (images, height, width, channels)
-Samples = npt.NDArray[np.uint8]  # (places, images, channels)
+Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]  # (images, height, width, channels)
+Samples = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]  # (places, images, channels)
 Int32s = npt.NDArray[np.int32]
 Check = Callable[[], None]  # called between steps; raises to end the work
 

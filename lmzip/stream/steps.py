@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
-from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
-from lmzip.stream.mixture import Mixture
-from lmzip.stream.sequence import Int32s, widen
+from lmzip.stream.depths import Depth
+from lmzip.stream.sequence import Int32s, Samples
 
 Frequencies = npt.NDArray[np.float32]  # (columns, 16), less one
 
@@ -27,58 +26,55 @@ Frequencies = npt.NDArray[np.float32]  # (columns, 16), less one
 class Steps(Protocol):
     """Turns samples known so far into frequencies; `samples` are (places, images, channels)."""
 
-    samples: npt.NDArray[np.uint8]
+    samples: Samples
 
     def begin(self, start: int, stop: int) -> Frequencies:
-        """Evaluate a step; return the frequencies of the first channel's high nibbles."""
+        """Evaluate a step; return the frequencies of the first channel's first nibbles."""
 
-    def refine(self, high: Int32s) -> Frequencies:
-        """Take high nibbles; return the frequencies of the low ones."""
+    def refine(self, nibbles: Int32s) -> Frequencies:
+        """Take nibbles; return the frequencies of the next ones of the same samples."""
 
-    def finish(self, low: Int32s) -> Frequencies:
-        """Take low nibbles; return the frequencies of the next channel's high ones, if any."""
+    def finish(self, nibbles: Int32s) -> Frequencies:
+        """Take the last nibbles; return the frequencies of the next channel's first, if any."""
 
 
 class ArraySteps:
     """The steps of a network that an array library evaluates."""
 
     def __init__(
-        self,
-        backend: Backend,
-        network: IntegerNetwork,
-        schedule: Schedule,
-        groups: Sequence[int],
-        coded: int,
+        self, backend: Backend, depth: Depth, schedule: Schedule, groups: Sequence[int], coded: int
     ) -> None:
         count = sum(groups)
-        self._network, self._coded = network, coded
+        self._depth, self._coded = depth, coded
         self._groups = np.split(np.arange(count), np.cumsum(groups)[:-1])
-        self.samples = np.zeros((schedule.pixels, count, coded), np.uint8)
-        self._pass = Pass(network, schedule, count, int(np.diff(schedule.starts).max()), backend)
+        self.samples: Samples = np.zeros((schedule.pixels, count, coded), depth.dtype)
+        longest = int(np.diff(schedule.starts).max())
+        self._pass = Pass(depth.network, schedule, count, longest, backend)
 
     def begin(self, start: int, stop: int) -> Frequencies:
-        """Evaluate a step; return the frequencies of the first channel's high nibbles."""
+        """Evaluate a step; return the frequencies of the first channel's first nibbles."""
         self._start, self._stop, self._channel = start, stop, 0
-        self._mixture = Mixture(self._network.tables, self._pass.advance(start, stop))
-        return self._by_group(self._mixture.high_frequencies())
+        parameters = self._pass.advance(start, stop)
+        self._mixture = self._depth.make_mixture(parameters, self.samples, start, stop)
+        return self._by_group(self._mixture.frequencies())
 
-    def refine(self, high: Int32s) -> Frequencies:
-        """Take high nibbles; return the frequencies of the low ones."""
-        self._high = self._by_place(high)
-        return self._by_group(self._mixture.low_frequencies(self._high))
+    def refine(self, nibbles: Int32s) -> Frequencies:
+        """Take nibbles; return the frequencies of the next ones of the same samples."""
+        self._mixture.take(self._by_place(nibbles))
+        return self._by_group(self._mixture.frequencies())
 
-    def finish(self, low: Int32s) -> Frequencies:
-        """Take low nibbles; return the frequencies of the next channel's high ones, if any."""
-        column = self._high << 4 | self._by_place(low)
+    def finish(self, nibbles: Int32s) -> Frequencies:
+        """Take the last nibbles; return the frequencies of the next channel's first, if any."""
+        column = self._mixture.take(self._by_place(nibbles))
         step, more = slice(self._start, self._stop), self._channel + 1 < self._coded
         count = self.samples.shape[1]
         self.samples[step, :, self._channel] = column.reshape(-1, count)
         self._mixture.observe(self._channel, column, more)
         self._channel += 1
         if more:
-            return self._by_group(self._mixture.high_frequencies())
-        known = self.samples[step].astype(np.int32)
-        self._pass.write_pixels(self._start, self._stop, widen(known, self._network))
+            return self._by_group(self._mixture.frequencies())
+        inputs = self._depth.find_inputs(self.samples[step])
+        self._pass.write_inputs(self._start, self._stop, inputs)
         return np.empty((0, 0), np.float32)
 
     def _columns(self) -> npt.NDArray[np.intp]:

@@ -88,6 +88,10 @@ def test_archives_decode(name: str, network: oracle_streams.Network) -> None:
     assert oracle.decode_archive(data, [network]) == pixels
 
 
+def mode_of(name: str) -> str:
+    return str(lmzip.read_info(FOLDER / name).mode)
+
+
 def is_by_network(name: str) -> bool:
     return name.startswith(CURRENT) and lmzip.read_info(FOLDER / name).method == "network"
 
@@ -109,6 +113,9 @@ def test_coding_has_not_changed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     if reference.tuning is not None:
         assert isinstance(reference.tuning.content, bytes)
         tuned = [tune_model(load_model(MODEL), reference.tuning.content)]
+    # Which scaling is chosen is not part of the format.
+    scalings = header.coding.scalings
+    monkeypatch.setattr("lmzip.container.image_writer.choose_scalings", lambda *_: scalings)
     options = lmzip.Options(model=str(MODEL), order=header.coding.order)
     assert lmzip.compress_picture(picture, options, tuned=tuned) == data
 
@@ -131,10 +138,12 @@ def test_every_way_of_coding_is_among_them() -> None:
     assert methods == {"network", "webp", "png", "deflate", "raw", "mixed"}
     orders = {lmzip.read_info(FOLDER / name).order for name in IMAGES}
     assert orders >= {"raster", "raster:transpose-rotate", "s-curve", "hilbert", "custom"}
+    deep = [name for name in IMAGES if is_by_network(name) and "16" in mode_of(name)]
+    assert {mode_of(name) for name in deep} == {"L16", "LA16", "RGB16", "RGBA16"}
     assert lmzip.read_info(FOLDER / "v2/tuned.lmz").tuning
     assert lmzip.read_info(FOLDER / "v2/tuned-archive.lmz").tuning
     modes = {image["mode"] for entry in EXPECTED.values() for image in entry["images"]}
-    assert modes >= {"1", "L", "LA", "RGB", "RGBA", "P", "CMYK", "L16", "LA16", "RGBA16"}
+    assert modes >= {"1", "L", "LA", "RGB", "RGBA", "P", "CMYK", "L16", "LA16", "RGB16", "RGBA16"}
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name.startswith(CURRENT)])

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,13 @@ from lmzip.classical import DEFLATE, PNG, RAW, WEBP  # noqa: E402
 from lmzip.container.checksums import checksum_of_samples  # noqa: E402
 from lmzip.container.image_file import Chunk, write_image  # noqa: E402
 from lmzip.container.image_header import ImageHeader  # noqa: E402
+from lmzip.container.scaling import Scaling  # noqa: E402
+from lmzip.container.scaling_choice import describe_values  # noqa: E402
 from lmzip.container.tuning_bank import tune_by_bank  # noqa: E402
 from lmzip.network.registry import Model, load_model  # noqa: E402
 from lmzip.order.orders import observed_first, parse_order  # noqa: E402
-from lmzip.picture import MODES, Picture, Samples  # noqa: E402
+from lmzip.picture import MODES, Mode, Picture, Samples  # noqa: E402
+from lmzip.stream.precision import SQUARE_ROOT, Precision  # noqa: E402
 
 MODEL = FOLDER / "golden.safetensors"
 CURRENT = FOLDER / "v2"
@@ -60,6 +64,19 @@ def draw_picture(mode: str, height: int = HEIGHT, width: int = WIDTH) -> Picture
         samples = samples * 257 if kind.bits == 16 else samples > 127
     metadata = {"PLTE": bytes(range(256)) * 3} if mode == "P" else {}
     return Picture(samples.astype(kind.dtype), kind, metadata)
+
+
+def draw_deep(
+    mode: str, depth: int, height: int = HEIGHT, width: int = WIDTH, flat: int = 0
+) -> Picture:
+    """Draw a picture of a 16-bit mode that uses so many bits, some rows of which are constant."""
+    plain = draw_picture(mode, height, width)
+    noise = np.random.default_rng(depth).integers(0, 200, plain.samples.shape)
+    samples = ((plain.samples.astype(np.int64) * 250 // 256 + noise) >> (16 - depth)).astype(
+        np.uint16
+    )
+    samples[:flat] = samples[0, 0]
+    return Picture(samples, plain.mode)
 
 
 def by_network(picture: Picture, order: Any = "raster", tile: int = 512) -> bytes:
@@ -94,6 +111,43 @@ def by_method(picture: Picture, method: int) -> bytes:
     *_, data = encoders[method]()
     header = ImageHeader(mode, picture.height, picture.width, (1, 1), None, picture.metadata)
     return write_image(header, [Chunk(method, data)], checksum_of_samples(samples))
+
+
+def deeply(make: Callable[[], bytes], **chosen: Any) -> bytes:
+    """Scale deep samples as their values ask for, or as is chosen; not by what a sample costs."""
+
+    def scale(images: Samples, _crops: Samples, mode: Mode, *_: Any) -> tuple[Scaling, ...]:
+        plain = [describe_values(images[..., group]) for group in mode.groups if mode.deep]
+        return tuple(replace(p, precision=replace(p.precision, **chosen)) for p in plain)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.container.image_writer.choose_scalings", scale)
+        patch.setattr("lmzip.container.archive_writer.choose_scalings", scale)
+        return make()
+
+
+def with_listed_values() -> bytes:
+    listed = tuple(i * i for i in range(256))
+    scaling = Scaling(Precision(8), listed=listed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.container.image_writer.choose_scalings", lambda *_: (scaling,))
+        samples = scaling.restore(draw_deep("L16", 8).samples)
+        return by_network(Picture(samples, MODES["L16"]))
+
+
+def spread(picture: Picture) -> Picture:
+    return Picture((picture.samples * 16 + 1000).astype(np.uint16), picture.mode)
+
+
+def make_deep_archive() -> bytes:
+    """Pack batches of two deep modes, and one of 8 bits."""
+    modes = ("RGB16", "RGB16", "LA16", "RGB16", "LA16")
+    pictures = [draw_deep(mode, 10 + number, 9, 8) for number, mode in enumerate(modes)]
+    pictures.append(draw_picture("RGB", 9, 8))
+    named = [(f"folder/{number}.png", picture) for number, picture in enumerate(pictures)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.container.archive_writer.BATCH_PIXELS", 150)
+        return lmzip.pack_archive(named, lmzip.Options(model=str(MODEL)))
 
 
 def with_flat_alpha() -> bytes:
@@ -178,6 +232,25 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "tuned", lambda: by_tuning(draw_picture("RGB"))
     yield "tuned-rgba", lambda: by_tuning(draw_picture("RGBA"))
     yield "tuned-archive", lambda: make_archive(draw_tuned(load_model(MODEL)))
+    yield "deep-L16", partial(deeply, lambda: by_network(draw_deep("L16", 16)))
+    yield "deep-LA16", partial(deeply, lambda: by_network(draw_deep("LA16", 13), "hilbert"))
+    yield "deep-RGB16", partial(deeply, lambda: by_network(draw_deep("RGB16", 12)))
+    yield (
+        "deep-RGBA16",
+        partial(deeply, lambda: by_network(draw_deep("RGBA16", 10, 20, 23), tile=9)),
+    )
+    yield (
+        "deep-flat",
+        partial(deeply, lambda: by_network(draw_deep("RGB16", 12, flat=9)), flatness=60000),
+    )
+    yield (
+        "deep-square-root",
+        partial(deeply, lambda: by_network(draw_deep("RGB16", 9)), curve=SQUARE_ROOT, sharpness=40),
+    )
+    yield "deep-spaced", partial(deeply, lambda: by_network(spread(draw_deep("L16", 11))))
+    yield "deep-listed", with_listed_values
+    yield "deep-tuned", partial(deeply, lambda: by_tuning(draw_deep("RGB16", 11)))
+    yield "deep-archive", partial(deeply, make_deep_archive)
 
 
 def make_bank_files() -> Iterator[tuple[str, Callable[[Model], bytes]]]:

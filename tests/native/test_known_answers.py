@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,10 @@ from lmzip.native.backends import describe_backend, find_backend, list_kernels
 from lmzip.native.known_answers import KNOWN_ANSWERS, find_answers, gives_known_answers
 from lmzip.native.packing import Kernel
 from lmzip.network.backend import NumpyBackend, get_backend
+from lmzip.network.integer_network import IntegerNetwork
+from lmzip.order.schedule import Schedule
 from lmzip.stream import encoder
+from lmzip.stream.depths import choose_depth
 from lmzip.stream.steps import ArraySteps
 
 SOURCES = Path(__file__).parents[2] / "lmzip" / "native"
@@ -79,8 +82,15 @@ def build(folder: Path) -> ModuleType:
 
 def test_numpy_gives_the_known_answers() -> None:
     backend = get_backend()
-    steps, intervals = partial(ArraySteps, backend), partial(encoder._find_intervals, backend)
-    assert find_answers(steps, intervals) == KNOWN_ANSWERS
+
+    def make_steps(network: IntegerNetwork, schedule: Schedule, *others: Any) -> ArraySteps:
+        return ArraySteps(backend, choose_depth(network, schedule, None), schedule, *others)
+
+    def find_intervals(network: IntegerNetwork, schedule: Schedule, *others: Any) -> Any:
+        depth = choose_depth(network, schedule, None)
+        return encoder._find_intervals(backend, depth, schedule, *others)
+
+    assert find_answers(make_steps, find_intervals) == KNOWN_ANSWERS
 
 
 @pytest.mark.parametrize("kernel", list_kernels(), ids=lambda kernel: kernel.name)

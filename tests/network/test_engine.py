@@ -44,7 +44,7 @@ def run_in_ranges(
     """Evaluate a whole image in ranges of `span` places."""
     schedule = compile_schedule(order, HEIGHT, WIDTH, network.layers)
     run = Pass(network, schedule, len(images), span, get_backend(backend))
-    run.write_pixels(0, schedule.pixels, in_sequence(images, schedule))
+    run.write_inputs(0, schedule.pixels, 2 * in_sequence(images, schedule) - 255)
     places = range(0, schedule.pixels, span)
     return join([run.advance(start, min(start + span, schedule.pixels)) for start in places])
 
@@ -59,7 +59,7 @@ def run_in_steps(network: IntegerNetwork, order: Order, images: Images) -> Param
         schedule.starts[:-1].tolist(), schedule.starts[1:].tolist(), strict=True
     ):
         parts.append(run.advance(start, stop))
-        run.write_pixels(start, stop, samples[start:stop])
+        run.write_inputs(start, stop, 2 * samples[start:stop] - 255)
     return join(parts)
 
 

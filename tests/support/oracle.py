@@ -16,7 +16,7 @@ from itertools import accumulate
 from PIL import Image
 
 from support.oracle_fields import Reader
-from support.oracle_streams import Network, Planes, decode_stream, order_ranks
+from support.oracle_streams import Network, Planes, Scaling, decode_stream, order_ranks
 from support.oracle_tunings import tune
 
 Samples = list[list[list[int]]]  # [row][column][channel]
@@ -29,10 +29,10 @@ MODES = {
     5: (4, 8, ((0, 1, 2), (3,))),
     6: (1, 8, ()),
     7: (4, 8, ((0, 1, 2), (3,))),
-    8: (1, 16, ()),
-    9: (2, 16, ()),
-    10: (3, 16, ()),
-    11: (4, 16, ()),
+    8: (1, 16, ((0,),)),
+    9: (2, 16, ((0,), (1,))),
+    10: (3, 16, ((0, 1, 2),)),
+    11: (4, 16, ((0, 1, 2), (3,))),
 }  # mode: channels, bits of a sample, groups of channels
 
 
@@ -62,6 +62,33 @@ def read_order(reader: Reader) -> Callable[[int, int], list[int]]:
         return ranks
 
     return ranks_of
+
+
+# ---- Deep samples --------------------------------------------------------------------------------
+
+
+def read_scalings(reader: Reader, mode: int) -> list[Scaling | None]:
+    """Read the scaling of each group of channels: none, unless the mode has 16 bits."""
+    _, bits, groups = MODES[mode]
+    return [read_scaling(reader) if bits == 16 else None for _ in groups]
+
+
+def read_scaling(reader: Reader) -> Scaling:
+    """Read the scaling of a group."""
+    flags, values = reader.number(1), ()
+    depth, low, step, sharpness, flatness = 8 + flags % 16, 0, 1, 16, 0
+    assert depth <= 16
+    assert flags & 48 != 48
+    if flags & 16:
+        low, step = reader.varint(), reader.varint()
+    if flags & 32:
+        data = zlib.decompress(reader.block())
+        values = tuple(accumulate(struct.unpack(f"<{len(data) // 2}H", data)))
+        assert 0 < len(values) <= 1 << depth
+        assert sorted(set(values)) == list(values)
+    if flags & 128:
+        sharpness, flatness = reader.number(1), reader.number(2)
+    return Scaling(depth, low, step, values, bool(flags & 64), sharpness, flatness)
 
 
 # ---- Classical chunks ----------------------------------------------------------------------------
@@ -216,6 +243,7 @@ class Header:
     columns: int = 1
     network: Network | None = None  # None: classical
     ranks_of: Callable[[int, int], list[int]] = plain_raster
+    scalings: Sequence[Scaling | None] = ()
 
 
 def read_header_1(reader: Reader, models: Sequence[Network]) -> Header:
@@ -229,6 +257,7 @@ def read_header_1(reader: Reader, models: Sequence[Network]) -> Header:
         image.rows, image.columns = header.varint(), header.varint()
         image.network = read_named_model(header, models)
         image.ranks_of = read_order(header)
+        image.scalings = [None] * len(MODES[image.mode][2])
         header.varint()
     header.block()
     assert header.at_end()
@@ -253,6 +282,7 @@ def read_header_2(
             image.network = read_tuned(reader, image.network, tunings)
         if order:
             image.ranks_of = read_order(reader)
+        image.scalings = read_scalings(reader, image.mode)
     if metadata:
         reader.block()
     if not classical:
@@ -285,7 +315,7 @@ def decode_image(
         for j in range(columns):
             top, left = i * height // rows, j * width // columns
             tall, wide = (i + 1) * height // rows - top, (j + 1) * width // columns - left
-            for group in chunk_groups:
+            for number, group in enumerate(chunk_groups):
                 place = reader.place
                 method = reader.number(1)
                 if sealed:
@@ -297,7 +327,15 @@ def decode_image(
                     assert header.network is not None
                     ranks = header.ranks_of(tall, wide)
                     stream = trim(content) if version == 1 else content
-                    planes = decode_stream(stream, header.network, ranks, tall, wide, len(group))[0]
+                    (planes,) = decode_stream(
+                        stream,
+                        header.network,
+                        ranks,
+                        tall,
+                        wide,
+                        len(group),
+                        scaling=header.scalings[number],
+                    )
                 else:
                     planes = CLASSICAL[method](content, tall, wide, len(group), bits)
                 for channel, plane in zip(group, planes, strict=True):
@@ -359,20 +397,24 @@ def decode_archive(data: bytes, models: Sequence[Network] = ()) -> list[Samples]
             images[number] = decode_image(chunk, models, tunings)
             continue
         assert kind == 0
-        channels, bits, groups = MODES[index.number(1)]
+        mode = index.number(1)
+        channels, bits, groups = MODES[mode]
         height, width, network = index.varint(), index.varint(), known[index.varint()]
         ranks = read_order(index)(height, width)
+        scalings = read_scalings(index, mode)
         index.varint()
         content = Reader(chunk)
         found: list[Planes] = [[[] for _ in range(channels)] for _ in numbers]
-        for group in groups:
+        for group, scaling in zip(groups, scalings, strict=True):
             if version == 1:
                 stream = trim(content.block())
             elif group is groups[-1]:
                 stream = content.take(size - content.place)
             else:
                 stream = content.block()
-            decoded = decode_stream(stream, network, ranks, height, width, len(group), len(numbers))
+            decoded = decode_stream(
+                stream, network, ranks, height, width, len(group), len(numbers), scaling
+            )
             for planes, part in zip(found, decoded, strict=True):
                 for channel, plane in zip(group, part, strict=True):
                     planes[channel] = plane

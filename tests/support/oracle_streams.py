@@ -12,8 +12,9 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from math import isqrt
 from operator import mul
 from typing import Any
 
@@ -547,6 +548,177 @@ def code_images(
             features[n].inputs[pixel] = values * (network.channels // coded)
 
 
+# ---- Deep samples --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The values of a group of channels, and how their numbers are coded."""
+
+    depth: int
+    low: int = 0
+    step: int = 1
+    values: tuple[int, ...] = ()
+    curve: bool = False
+    sharpness: int = 16
+    flatness: int = 0
+
+    def value(self, number: int) -> int:
+        """Give the sample that a number stands for."""
+        assert number < 1 << self.depth
+        value = self.values[number] if self.values else self.low + number * self.step
+        assert value < 1 << 16
+        return value
+
+    def boundary(self, number: int) -> int:
+        """Give B."""
+        if self.curve:
+            return isqrt(number << (40 - self.depth))
+        return number << (20 - self.depth)
+
+    def doubled(self, number: int) -> int:
+        return self.boundary(number) + self.boundary(number + 1)
+
+    def network_input(self, number: int) -> int:
+        return clip((self.doubled(number) - (1 << 20) + 32) >> 6, -16383, 16383)
+
+
+def deepen(network: Network) -> Network:
+    """Give the network as it codes deep samples."""
+    first, out = network.first, network.out
+    is_mean = [1 <= o // network.mixtures <= network.channels for o in range(len(out.shift))]
+    assert all(shift >= 6 for shift, mean in zip(out.shift, is_mean, strict=True) if mean)
+    return replace(
+        network,
+        first=replace(
+            first,
+            mask_weight=[[64 * w for w in row] for row in first.mask_weight],
+            bias=[64 * b for b in first.bias],
+            shift=[s + 6 for s in first.shift],
+        ),
+        out=replace(out, shift=[s - 6 * m for s, m in zip(out.shift, is_mean, strict=True)]),
+    )
+
+
+class DeepMixture(Mixture):
+    """The distribution of one deep pixel; `agreed` is what its neighbours agree on, if they do."""
+
+    def __init__(
+        self,
+        network: Network,
+        outputs: Sequence[int],
+        linear: Sequence[int],
+        scaling: Scaling,
+        agreed: Sequence[int] | None,
+    ) -> None:
+        super().__init__(network, outputs, [0] * network.channels)
+        self.scaling, self.agreed = scaling, agreed
+        k = network.mixtures
+        self.means = [
+            [
+                clip(m + linear[c] + 522240, -262144, 1310720)
+                for m in outputs[(1 + c) * k : (2 + c) * k]
+            ]
+            for c in range(network.channels)
+        ]
+
+    def begin_channel(self) -> None:
+        c = len(self.samples)
+        means = list(self.means[c])
+        for e, number in enumerate(self.samples):
+            centre = (self.scaling.doubled(number) >> 1) - 2048
+            for k, a in enumerate(self.couplings[e, c]):
+                means[k] += (a * (centre - self.means[e][k]) + 512) >> 10
+        means = [clip(m, -262144, 1310720) for m in means]
+        scales = [
+            max(1, look_up(self.network.inverse_scale, s) * self.scaling.sharpness >> 4)
+            for s in self.log_scales[c]
+        ]
+        self.component_cdfs = [self.logistic_cdf(m, s) for m, s in zip(means, scales, strict=True)]
+
+    def logistic_cdf(self, mean: int, scale: int) -> Callable[[int], int]:
+        table, last = self.network.logistic, 1 << self.scaling.depth
+
+        def cdf(b: int) -> int:
+            if b == 0 or b >= last:
+                return (b > 0) << 24
+            place = ((self.scaling.boundary(b) - 2048 - mean) * scale >> 7) + (8192 << 8)
+            i = clip(place, 0, 16383 << 8)
+            here, after = table[i >> 8], table[min((i >> 8) + 1, 16383)]
+            return (here << 8) + (after - here) * (i & 255)
+
+        return cdf
+
+    def cumulative(self, b: int) -> int:
+        """Give C(b), out of 2^39, flat neighbourhoods included."""
+        plain, share, c = super().cumulative(b), self.scaling.flatness, len(self.samples)
+        if share and self.agreed and list(self.agreed[:c]) == self.samples:
+            return plain - (plain * share >> 16) + (share << 23 if b > self.agreed[c] else 0)
+        return plain
+
+    def bounds(self, before: int, following: int) -> list[int]:
+        """Give the 17 bounds of a nibble's intervals, after earlier nibbles and before others."""
+        masses = [self.cumulative((16 * before + j) << 4 * following) for j in range(17)]
+        masses = [mass - masses[0] for mass in masses]
+        if masses[16] == 0:
+            masses = list(range(17))
+        return [mass * ((1 << 24) - 16) // masses[16] + j for j, mass in enumerate(masses)]
+
+
+def find_agreement(features: Features, pixel: int, planes: Planes) -> list[int] | None:
+    """Give what the visible neighbours of a pixel agree on, None if they do not."""
+    seen = seen_pixels(features.ranks, features.height, features.width, pixel, NEIGHBOURS)
+    numbers = [[plane[q] for plane in planes] for q in seen if q is not None]
+    agree = len(numbers) >= 3 and all(other == numbers[0] for other in numbers)
+    return numbers[0] if agree else None
+
+
+def code_deep_images(
+    coder: Encoder | Decoder,
+    network: Network,
+    ranks: Sequence[int],
+    height: int,
+    width: int,
+    images: list[Planes],
+    scaling: Scaling,
+) -> None:
+    """Walk through the symbols of a stream of deep samples; a decoder fills in their numbers."""
+    coded, nibbles = len(images[0]), -(-scaling.depth // 4)
+    assert coded in (1, network.channels)
+    network = deepen(network)
+    features = [Features(network, ranks, height, width) for _ in images]
+    for step in find_steps(ranks, height, width, sorted(network.offsets())):
+        places = [(pixel, n) for pixel in step for n in range(len(images))]
+        mixtures = [
+            DeepMixture(
+                network,
+                features[n].outputs(pixel),
+                features[n].linear(pixel),
+                scaling,
+                find_agreement(features[n], pixel, images[n]),
+            )
+            for pixel, n in places
+        ]
+        for channel in range(coded):
+            for mixture in mixtures:
+                mixture.begin_channel()
+            numbers = [0] * len(places)
+            for following in reversed(range(nibbles)):
+                for i, (mixture, (pixel, n)) in enumerate(zip(mixtures, places, strict=True)):
+                    nibble = images[n][channel][pixel] >> 4 * following & 15
+                    bounds = mixture.bounds(numbers[i], following)
+                    numbers[i] = 16 * numbers[i] + coder.code(bounds, nibble)
+            for mixture, (pixel, n), number in zip(mixtures, places, numbers, strict=True):
+                images[n][channel][pixel] = number
+                mixture.end_channel(number)
+        for pixel, n in places:
+            values = [scaling.network_input(plane[pixel]) for plane in images[n]]
+            features[n].inputs[pixel] = values * (network.channels // coded)
+
+
+# ---- Whole streams -------------------------------------------------------------------------------
+
+
 def encode_stream(
     network: Network, ranks: Sequence[int], height: int, width: int, images: list[Planes]
 ) -> bytes:
@@ -564,10 +736,15 @@ def decode_stream(
     width: int,
     channels: int,
     count: int = 1,
+    scaling: Scaling | None = None,
 ) -> list[Planes]:
     """Decode the images of a stream."""
     decoder = Decoder(stream)
     images = [[[0] * (height * width) for _ in range(channels)] for _ in range(count)]
-    code_images(decoder, network, ranks, height, width, images)
+    if scaling is None:
+        code_images(decoder, network, ranks, height, width, images)
+        decoder.finish()
+        return images
+    code_deep_images(decoder, network, ranks, height, width, images, scaling)
     decoder.finish()
-    return images
+    return [[[scaling.value(x) for x in plane] for plane in planes] for planes in images]
