@@ -108,7 +108,9 @@ def _format(name: str, picture: Picture, bit_map: BitCosts) -> str:
         f"  {'all':<9} {bit_map.total / 8:12,.0f} bytes {bit_map.bpd:7.3f} bpd "
         f"{bit_map.total / pixels:8.3f} bits a pixel",
     ]
-    for channel, bits in zip(_CHANNELS[picture.mode.name], bit_map.channels, strict=True):
+    for channel, bits in zip(
+        _CHANNELS[picture.mode.name.removesuffix("16")], bit_map.channels, strict=True
+    ):
         lines.append(f"  {channel:<9} {bits / 8:12,.0f} bytes {bits / pixels:7.3f} bpd")
     rows, columns = bit_map.grid
     if rows * columns > 1:
@@ -126,7 +128,7 @@ def _tile_bpd(bit_map: BitCosts, number: int) -> float:
 
 
 def _to_json(name: str, picture: Picture, bit_map: BitCosts) -> dict[str, object]:
-    channels = zip(_CHANNELS[picture.mode.name], bit_map.channels, strict=True)
+    channels = zip(_CHANNELS[picture.mode.name.removesuffix("16")], bit_map.channels, strict=True)
     return {
         "input": name,
         "height": picture.height,

@@ -111,6 +111,7 @@ class ImagecodecsPeer(Peer):
     codec: str
     settings: tuple[tuple[str, Any], ...] = ()
     threads: bool = False  # whether its functions take a number of threads
+    told_depth: bool = False  # whether it is told how many of 16 bits are in use: it gains by that
 
     modes: ClassVar[tuple[str, ...]] = ("L", "LA", "RGB", "RGBA", "L16", "LA16", "RGB16", "RGBA16")
 
@@ -124,6 +125,8 @@ class ImagecodecsPeer(Peer):
         settings = dict(self.settings)
         if self.threads:
             settings["numthreads"] = 1
+        if self.told_depth and picture.mode.bits == 16:
+            settings["bitspersample"] = max(9, int(picture.samples.max()).bit_length())
         encode = getattr(_imagecodecs(), f"{self.codec}_encode")
         return bytes(encode(_squeeze(picture.samples), **settings))
 
@@ -233,12 +236,12 @@ PEERS: dict[str, Peer] = {
     "webp6": WebpPeer("WebP m6", 6),
     **{
         f"jxl{effort}": ImagecodecsPeer(
-            f"JPEG XL e{effort}", "jpegxl", (("effort", effort), *_LOSSLESS_JXL), True
+            f"JPEG XL e{effort}", "jpegxl", (("effort", effort), *_LOSSLESS_JXL), True, True
         )
-        for effort in (3, 7, 9)
+        for effort in (3, 6, 7, 9)
     },
     "jpegls": ImagecodecsPeer("JPEG-LS", "jpegls", (("level", 0),)),
-    "jpeg2000": ImagecodecsPeer("JPEG 2000", "jpeg2k", _JPEG2000, True),
+    "jpeg2000": ImagecodecsPeer("JPEG 2000", "jpeg2k", _JPEG2000, True, True),
     "qoi": QoiPeer(),
     "avif": ImagecodecsPeer("AVIF", "avif", _AVIF, True),
 }

@@ -268,7 +268,7 @@ def _decode_pieces(
     for team in teams:
         streams = tuple(piece.chunk.data for piece in team)
         ones, place = (1,) * len(team), team[0].place
-        precision = place.scaling and place.scaling.precision
+        precision = place.scaling.precision if place.scaling else None
         jobs.append(DecodeJob(network, backend, order, place.shape, streams, ones, precision))
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
         scaling = team[0].place.scaling

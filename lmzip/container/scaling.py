@@ -91,7 +91,8 @@ def _read_scaling(reader: Reader) -> Scaling:
     depth = LEAST_DEPTH + flags % 16
     if depth > MOST_DEPTH or (flags & _SPACED and flags & _LISTED):
         raise FormatError(f"unknown scaling {flags} of the samples")
-    low, step, listed = 0, 1, ()
+    low, step = 0, 1
+    listed: tuple[int, ...] = ()
     if flags & _LISTED:
         listed = _unpack_values(reader, depth)
     elif flags & _SPACED:

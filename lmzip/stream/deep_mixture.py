@@ -113,14 +113,14 @@ class DeepMixture:
         shares = share_within(self._cells, self._start, self._end)
         return shares[1:] - shares[:-1]
 
-    def take(self, nibbles: Int32s) -> Int64s:
+    def take(self, nibbles: Int32s) -> Int32s:
         """Take in the nibbles (n,) that `frequencies` were for; return the sample so far."""
         index = nibbles[None].astype(np.intp)
         self._start = np.take_along_axis(self._cells, index, 0)[0]
         self._end = np.take_along_axis(self._cells, index + 1, 0)[0]
         self._taken = self._taken * NIBBLES + nibbles
         self._symbol += 1
-        return self._taken
+        return self._taken.astype(np.int32)
 
     def intervals(self, samples: Int32s) -> tuple[Any, ...]:
         """Return what the encoder needs of samples (n,), and what they cost.
@@ -141,7 +141,7 @@ class DeepMixture:
             start, end = cdf
         return *found, count_cost(self._tables, end - start, TOTAL_BITS, LONGEST_COST)
 
-    def observe(self, channel: int, samples: Int32s | Int64s, more: bool) -> None:
+    def observe(self, channel: int, samples: Int32s, more: bool) -> None:
         """Take in the samples (n,) of a channel; if `more` follow, move to the next channel."""
         if not more:
             return

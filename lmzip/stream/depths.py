@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +22,18 @@ from lmzip.stream.sequence import Int32s, Samples, widen
 AGREEING = 3  # as many neighbours at least must be visible to agree on something
 
 
-class Depth(Protocol):
+class Depth(ABC):
     """How samples enter a network, and how its mixture codes them."""
 
     symbols: int  # nibbles of a sample
-    dtype: type
+    dtype: type[np.integer[Any]]
     network: IntegerNetwork  # as it is run
 
+    @abstractmethod
     def find_inputs(self, samples: Samples) -> Int32s:
         """Return what the network sees of samples (places, images, channels)."""
 
+    @abstractmethod
     def make_mixture(
         self, parameters: Parameters, samples: Samples, start: int, stop: int
     ) -> Mixture | DeepMixture:
@@ -47,7 +50,7 @@ def choose_depth(network: IntegerNetwork, schedule: Schedule, precision: Precisi
     return _Deep(network, schedule, precision) if precision else _EightBits(network)
 
 
-class _EightBits:
+class _EightBits(Depth):
     symbols, dtype = 2, np.uint8
 
     def __init__(self, network: IntegerNetwork) -> None:
@@ -62,7 +65,7 @@ class _EightBits:
         return Mixture(self.network.tables, parameters)
 
 
-class _Deep:
+class _Deep(Depth):
     dtype = np.uint16
 
     def __init__(self, network: IntegerNetwork, schedule: Schedule, precision: Precision) -> None:

@@ -8,7 +8,7 @@ image by image (FORMAT.md, "Streams").
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
 
-Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]  # (images, height, width, channels)
-Samples = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]  # (places, images, channels)
+Pixels = npt.NDArray[Any]  # (images, height, width, channels): uint8, or uint16 if deep
+Samples = npt.NDArray[Any]  # (places, images, channels): likewise
 Int32s = npt.NDArray[np.int32]
 Check = Callable[[], None]  # called between steps; raises to end the work
 

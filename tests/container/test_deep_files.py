@@ -99,8 +99,8 @@ def test_large_deep_pictures_come_back_by_released_models(
 ) -> None:
     for depth, shape in ((9, (300, 200)), (12, (61, 300)), (16, (200, 33))):
         samples = content((*shape, MODES[mode].channels), depth, 1)
-        for options in ({}, {"model": "photo"}):
-            data = lmzip.compress(samples, **options)
+        for model in ("auto", "photo"):
+            data = lmzip.compress(samples, model=model)
             assert np.array_equal(lmzip.decompress(data), samples)
 
 
