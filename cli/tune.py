@@ -101,7 +101,7 @@ def _read_pictures(inputs: Sequence[str], limits: Limits, report: Report) -> lis
     for source in sources:
         with report.file(source.name):
             picture = read_image(source.read(limits), limits).picture
-            if picture.mode.groups:
+            if picture.mode.groups and not picture.mode.deep:  # learning is for 8 bits
                 pictures.append(picture)
     if not pictures:
         raise InputError(f"{' '.join(inputs)}: no images that a network codes")

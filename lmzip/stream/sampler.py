@@ -22,6 +22,7 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.progress import Progress
+from lmzip.stream.depths import choose_depth
 from lmzip.stream.frequencies import FREQUENCY_TOTAL
 from lmzip.stream.sequence import Int32s, Pixels, from_sequence, to_sequence
 from lmzip.stream.steps import ArraySteps, Frequencies, Steps
@@ -51,7 +52,8 @@ def draw_images(
         _draw(steps, schedule, samples, free, chances, progress)
     else:
         with threadpool_limits(1, "blas"):
-            steps = ArraySteps(backend, network, schedule, [count], coded)
+            depth = choose_depth(network, schedule, None)
+            steps = ArraySteps(backend, depth, schedule, [count], coded)
             _draw(steps, schedule, samples, free, chances, progress)
     return from_sequence(steps.samples, schedule)
 
