@@ -56,6 +56,7 @@ ENCODING = (
     "lmzip.parallel.encode_job",
     "lmzip.container.image_writer",
     "lmzip.container.archive_writer",
+    "lmzip.container.scaling_choice",
     "lmzip.selection",
     "lmzip.options",
 )

@@ -200,12 +200,15 @@ def _pack_index(index: Index) -> bytes:
 def _unpack_index(reader: Reader, version: int) -> Index:
     unpack_model = read_named_model if version == 1 else _unpack_model
     models = [unpack_model(reader) for _ in range(_read_count(reader))]
-    chunks, offset, count = [], PRELUDE_BYTES, 0
+    chunks, offset, count, listed = [], PRELUDE_BYTES, 0, 0
     for _ in range(_read_count(reader)):
         chunks.append(_unpack_chunk(reader, offset, models, version))
         offset += chunks[-1].size
         count += len(chunks[-1].images)
         reader.limits.check_images(count)
+        # Lists of values are deflated within what is deflated.
+        listed += sum(scaling.memory for scaling in _scalings(chunks[-1]))
+        reader.limits.check_memory(listed)
     images = sorted(number for chunk in chunks for number in chunk.images)
     if images != list(range(len(images))):
         raise DamagedError("the index does not list every image once")
@@ -227,6 +230,10 @@ def _unpack_index(reader: Reader, version: int) -> Index:
     if reader.position != len(reader.data):
         raise DamagedError(f"{len(reader.data) - reader.position} bytes follow the index")
     return Index(tuple(chunks), names, metadata, tuple(models), version)
+
+
+def _scalings(chunk: ArchiveChunk) -> tuple[Scaling, ...]:
+    return chunk.batch.scalings if chunk.batch else ()
 
 
 def _pack_model(writer: Writer, model: ModelReference) -> None:

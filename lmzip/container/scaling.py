@@ -29,6 +29,7 @@ from lmzip.stream.precision import (
 UInt16s = npt.NDArray[np.uint16]
 
 VALUES = 1 << 16
+_LISTED_BYTES = 40  # of memory, for each value of a list
 # Beside the depth, less 8, in the four lowest bits:
 _SPACED, _LISTED, _SQUARE_ROOT, _MIXTURE = 16, 32, 64, 128
 
@@ -44,6 +45,11 @@ class Scaling:
     low: int = 0
     step: int = 1
     listed: tuple[int, ...] = ()
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory that the list takes."""
+        return _LISTED_BYTES * len(self.listed)
 
     def number(self, samples: npt.NDArray[np.uint16]) -> UInt16s:
         """Return the numbers of samples, all of which have one."""

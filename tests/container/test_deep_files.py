@@ -200,6 +200,17 @@ def test_archives_of_deep_pictures(model: Path, monkeypatch: pytest.MonkeyPatch)
     assert oracle.decode_archive(data, [network]) == expected
 
 
+def test_lists_of_an_archive_are_limited(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scaling = Scaling(Precision(12), listed=tuple(range(0, 65536, 20)))
+    monkeypatch.setattr("lmzip.container.archive_writer.choose_scalings", lambda *_: (scaling,))
+    images = scaling.restore(smooth((7, 8, 1), 11, 0))[None]
+    data = lmzip.compress_batch(images, model=model)
+    with lmzip.open_archive(data, model=model) as archive:
+        assert np.array_equal(archive[0], images[0])
+    with pytest.raises(lmzip.LimitError, match="bytes of memory"):
+        lmzip.open_archive(data, model=model, limits=lmzip.Limits(memory=100_000))
+
+
 def test_deep_alpha_has_a_scaling_of_its_own(model: Path) -> None:
     samples = smooth((9, 10, 4), 16, 0)
     samples[..., 3] = 65535
