@@ -8,10 +8,10 @@
    same command completes the set.
 3. Every shard is compared byte for byte with the reference, and verified by `lmzip verify`.
 
-Printed: CPU seconds of the workers for each image against those of the process alone (throughput
-per core, whatever else the machine does), wall times, the shards that were made twice, and the
-scheduler's memory as the run goes on. CIFAR-10's images are written as PNG files once, and shards
-of the process alone are made once: the script may be stopped and started again.
+Printed: CPU seconds of the workers for each image, without their starts, against those of the
+process alone (throughput per core, whatever else the machine does), wall times, the shards that
+were made twice, and the scheduler's memory as the run goes on. CIFAR-10's images are written as PNG
+files once, and the shards of the process alone are made once: the script may be started again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from distributed import Client
 
 from lmzip import MODES, Limits, Options, Picture
 from lmzip.formats import write_picture
@@ -80,6 +81,7 @@ class Cluster:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     cpu: dict[int, float] = field(default_factory=dict)  # by process, also of those that ended
     memory: list[float] = field(default_factory=list)
+    startup: float = 0.0  # CPU seconds of a worker until it is ready
     written: dict[str, set[int]] = field(default_factory=dict)  # the files that a shard has been
 
     def add_worker(self) -> None:
@@ -91,6 +93,16 @@ class Cluster:
                 [*command, *options, "--local-directory", str(self.folder)], stdout=log, stderr=log
             )
         )
+
+    def wait_for_workers(self) -> None:
+        """Wait until the workers have registered, and note what their start took."""
+        with Client(self.address, timeout="120s", set_as_default=False) as client:
+            client.wait_for_workers(len(self.workers), timeout=300)
+        self.startup = sum(read_cpu(worker.pid) for worker in self.workers) / len(self.workers)
+
+    def count_cpu(self) -> float:
+        """Return the CPU seconds of all workers so far, without their starts."""
+        return sum(self.cpu.values()) - self.startup * len(self.workers)
 
     def kill_worker(self) -> None:
         victim = next(worker for worker in self.workers if worker.poll() is None)
@@ -127,6 +139,7 @@ def run_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
         cluster.address = json.loads(found.read_text())["address"]
         for _ in range(workers):
             cluster.add_worker()
+        cluster.wait_for_workers()
         yield cluster
     finally:
         for process in [*cluster.workers, scheduler]:
@@ -221,7 +234,7 @@ def main() -> None:
     print(f"alone: {1000 * cpu / options.images:.2f} ms CPU an image", flush=True)
     with run_cluster(work / "cluster", WORKERS) as cluster:
         wall = make_on_cluster(cluster, compress, together, options.shards)
-        spent = sum(cluster.cpu.values())
+        spent = cluster.count_cpu()
         each = 1000 * spent / options.images
         print(f"cluster: {each:.2f} ms CPU an image, {wall:.0f} s of wall time")
         print(f"throughput per core: {cpu / spent:.1%} of one process alone, killed work included")

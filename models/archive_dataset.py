@@ -23,7 +23,7 @@ from lmzip.errors import InputError
 class ArchiveDataset(Dataset[Tensor]):
     """The images of an archive as uint8 tensors (C, H, W).
 
-    source: the archive's path or its bytes. model: the file of a model that is not released.
+    source: the archive's path, address or bytes. model: the file of a model that is not released.
     Raises InputError for an index of an image that is not of 8 bits.
     """
 

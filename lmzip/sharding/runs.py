@@ -31,6 +31,7 @@ class Run:
     plan: Plan
     target: Path
     done: dict[str, Shard] = field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()  # shards of an earlier plan that this one does not have
 
     @property
     def missing(self) -> list[ShardTask]:
@@ -51,12 +52,13 @@ class Run:
             self._finish()
 
     def _finish(self) -> None:
-        """Write the manifest, and remove what was there in the meantime."""
+        """Write the manifest, and remove what was there in the meantime or no longer belongs."""
         write_manifest(self.target / MANIFEST, [self.done[task.name] for task in self.plan.tasks])
         for file in find_files(self.target):
             folder, _, name = file.relative.rpartition("/")
-            left = not folder and name.endswith(TEMPORARY_SUFFIX)  # by a process that was killed
-            if folder == UNFINISHED or left:
+            # Temporary files are left by processes that were killed.
+            temporary = name.startswith(".shard-") and name.endswith(TEMPORARY_SUFFIX)
+            if folder == UNFINISHED or (not folder and (temporary or name in self.replaced)):
                 with name_errors(self.target / file.relative):
                     (self.target / file.relative).unlink(missing_ok=True)
         if not is_remote(self.target):
@@ -70,21 +72,22 @@ def open_run(plan: Plan, target: str, limits: Limits, *, force: bool = False) ->
     to be replaced. Shards in which pictures failed count as missing.
     """
     folder = to_path(target)
-    files = {file.relative: file for file in find_files(folder)} if folder.is_dir() else {}
+    with name_errors(folder):
+        exists = folder.is_dir()
+    files = {file.relative: file for file in find_files(folder)} if exists else {}
     known = _read_records(folder, files, limits)
     digests = {task.name: task.digest for task in plan.tasks}
-    others = [name for name, shard in known.items() if digests.get(name) != shard.digest]
+    others = {name for name, shard in known.items() if digests.get(name) != shard.digest}
     if others and not force:
-        raise InputError(f"{target} holds {others[0]} of other pictures or options: -f replaces it")
-    for name in others:
-        with name_errors(folder / name):
-            (folder / name).unlink(missing_ok=True)
+        raise InputError(
+            f"{target} holds {min(others)} of other pictures or options: -f replaces it"
+        )
     done = {
         name: shard
         for name, shard in known.items()
         if name not in others and not shard.failures and _is_there(shard, files)
     }
-    return Run(plan, folder, done)
+    return Run(plan, folder, done, frozenset(others - set(digests)))
 
 
 def _is_there(shard: Shard, files: dict[str, FoundFile]) -> bool:

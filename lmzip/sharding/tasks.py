@@ -109,8 +109,8 @@ def _read_pictures(
 
 def _read_file(listed: Listed, task: ShardTask) -> Reading:
     path, recipe = to_path(task.roots[listed.root]) / listed.file.relative, task.recipe
-    if listed.file.size == 0:
-        raise InputError("the file is empty")
+    if not _is_utf8(listed.file.relative):
+        raise InputError("names in an archive must be UTF-8, and this one is not")
     with open_ranges(str(path), recipe.limits) as data:
         recipe.limits.check_memory(len(data))
         reading = read_picture(bytes(data[:]), recipe.limits)
@@ -122,6 +122,13 @@ def _read_file(listed: Listed, task: ShardTask) -> Reading:
         return reading
     metadata = {**reading.picture.metadata, "TIME": time_block(os.stat(path))}
     return replace(reading, picture=replace(reading.picture, metadata=metadata))
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _compare(data: bytes, pictures: list[Picture], recipe: Recipe) -> None:

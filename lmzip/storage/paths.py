@@ -14,11 +14,12 @@ import re
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from lmzip.errors import InputError, LmzipError
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+(::|://)")
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+(::[a-z][a-z0-9+.-]+)*://")
 _LOCAL = ("file", "local")
 _REASONS = {
     FileNotFoundError: errno.ENOENT,
@@ -41,7 +42,7 @@ def to_path(name: str | os.PathLike[str]) -> Path:
     if not _ADDRESS.match(text):
         return Path(name)
     if not is_remote(text):
-        return Path(unquote(urlsplit(text).path))
+        return Path(url2pathname(urlsplit(text).path))
     try:
         import fsspec
         from upath import UPath

@@ -114,6 +114,23 @@ def test_a_cut_connection_loses_nothing(
     assert names("s3://bucket/photos") == ["0.png", "1.png", "2.png"]
 
 
+def test_shards_go_on_after_a_fault(
+    store: ObjectStore, cli: Cli, photos: dict[str, np.ndarray]
+) -> None:
+    upload("photos", "s3://bucket/photos")
+    command = ["--archive", "-r", "s3://bucket/photos", "-o", "s3://bucket/set", "--shard", 1]
+    store.faults += [("PUT", REFUSE)] * 1  # of the listing
+    assert cli.compress(*command).code == 1
+    store.faults += [("GET", REFUSE)]  # of the first task's part of the listing
+    result = cli.compress(*command)
+    assert result.code == 1
+    assert "s3://bucket/set/shard-000000.lmz: " in result.err
+    assert "Permission denied" in result.err
+    again = cli.compress(*command)
+    assert (again.code, again.err) == (0, "lmzip: 2 of 3 shards are there already\n")
+    assert names("s3://bucket/set") == ["manifest.json", *(f"shard-{n:06d}.lmz" for n in range(3))]
+
+
 def test_what_is_not_there_is_named(store: ObjectStore, cli: Cli) -> None:
     result = cli("info", "s3://bucket/none.lmz")
     assert result.code == 1

@@ -11,7 +11,7 @@ from lmzip.storage import find_files, is_remote, name_errors, same_file, to_path
 
 
 def test_plain_names_are_plain_paths() -> None:
-    for name in ("photo.png", "a:b", "./x//y", "/tmp/s3:/x", "C:/x", "-"):
+    for name in ("photo.png", "a:b", "./x//y", "/tmp/s3:/x", "C:/x", "aa::b.png", "-"):
         assert not is_remote(name)
         assert to_path(name) == Path(name)
     assert to_path("file:///tmp/a%20b.png") == Path("/tmp/a b.png")
@@ -23,6 +23,7 @@ def test_addresses_behave_as_paths() -> None:
     assert is_remote(path)
     assert str(path.with_suffix(".lmz")) == "memory://folder/photo.lmz"
     assert str(path.parent / "other" / Path("x/y.png")) == "memory://folder/other/x/y.png"
+    assert is_remote("simplecache::s3://bucket/x.lmz")
     assert str(to_path("zip://a/b.png::s3://bucket/x.zip")) == "zip://a/b.png::s3://bucket/x.zip"
 
 
