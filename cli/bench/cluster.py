@@ -98,8 +98,9 @@ def _code(share: _Share) -> _Result:
         coded = [code_archive(share.codec, data, 1, lambda _: None)]
     else:
         coded = list(code_pictures(share.codec, data, share.numbers))
-    worker = importlib.import_module("distributed").get_worker()
-    return _Result(f"{worker.address} {threading.get_ident()}", coded)
+    distributed = importlib.import_module("distributed")
+    worker = distributed.get_worker().address
+    return _Result(f"{worker} {threading.get_ident()}", coded)
 
 
 @cache
