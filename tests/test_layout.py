@@ -95,7 +95,7 @@ def imported_names(path: Path, *, at_import_only: bool = False) -> Iterator[str]
             above = package.rsplit(".", node.level - 1)[0] if node.level else ""
             base = ".".join(filter(None, (above, node.module)))
             yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             yield ast.unparse(node.args[0]).lstrip("f").strip("'\"")
 
 
