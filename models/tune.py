@@ -206,7 +206,7 @@ def _choose_threads(trial: Tuner) -> float:
     Where other programs keep the cores busy, threads that wait for each other take ten times as
     long as one.
     """
-    took = {}
+    took: dict[int, float] = {}
     for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)
         first = trial.time_steps(1)  # which takes longer than others
