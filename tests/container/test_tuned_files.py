@@ -13,7 +13,7 @@ import lmzip
 from lmzip.container.archive_file import read_index
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_image_header
-from lmzip.container.tuned_models import tune_model
+from lmzip.container.tuning_bank import tune_model
 from lmzip.errors import DamagedError, FormatError, LmzipError
 from lmzip.network.registry import Model
 
