@@ -84,6 +84,8 @@ def compress_picture(
     if quick is not None and _size(quick) < _closeness(quick, picture, options) * size:
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return min(by_network, _write_classical(picture, best), key=len)
+    if quick is not None and mode.deep:  # the header may hold a list of values
+        return min(by_network, _write_classical(picture, quick), key=len)
     return by_network
 
 

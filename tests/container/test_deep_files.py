@@ -175,6 +175,12 @@ def test_constant_areas_cost_little() -> None:
     assert len(flat) < 0.8 * len(plain)
 
 
+def test_headers_of_small_deep_pictures_count() -> None:
+    for shape in ((1, 1, 1), (1, 1, 2), (3, 2, 4)):
+        samples = noise(shape, 16, 0)
+        assert len(lmzip.compress(samples)) <= samples.nbytes + 16
+
+
 def test_regions_of_deep_pictures(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmzip.container.tiles.TILE", (16, 16))
     samples = smooth((40, 50, 4), 14, 0)
