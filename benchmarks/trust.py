@@ -98,7 +98,8 @@ def check_mutations(count: int) -> Counter[str]:
     from fuzz import targets
 
     choose = random.Random(count)
-    originals = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.lmz"))]
+    paths = sorted(path for folder in (GOLDEN, GOLDEN / "v2") for path in folder.glob("*.lmz"))
+    originals = [path.read_bytes() for path in paths]
     rights = [decode(data) for data in originals]
     outcomes: Counter[str] = Counter()
     slowest = 0.0
