@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
 import shlex
 import shutil
 import subprocess
@@ -111,6 +112,7 @@ def test_a_wrong_kernel_is_refused(
     (tmp_path / file).write_text(text.replace(right, wrong))
     monkeypatch.setattr(lmzip.native, "_kernels", build(tmp_path), raising=False)
     monkeypatch.setattr(backends, "list_kernels", lambda: (PORTABLE,))
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert not gives_known_answers(PORTABLE)
     with pytest.raises(ModelError, match="'portable' does not compute exactly"):
         find_backend("portable")
@@ -120,6 +122,7 @@ def test_a_wrong_kernel_is_refused(
 
 @pytest.mark.usefixtures("fresh")
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")  # where any kernel is welcome
     assert describe_backend() == f"the {list_kernels()[0].name} kernel"
     monkeypatch.setenv("LMZIP_KERNEL", "portable")
     assert find_backend() == PORTABLE
@@ -141,3 +144,18 @@ def find_other(name: str) -> bool:
 def test_without_a_kernel_numpy_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "list_kernels", lambda: ())
     assert isinstance(find_backend(), NumpyBackend)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize(
+    ("machine", "chosen"),
+    [("x86_64", "numpy"), ("AMD64", "numpy"), ("riscv64", "the portable kernel")],
+)
+def test_plain_c_is_for_machines_where_numpy_is_not_faster(
+    machine: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "list_kernels", lambda: (PORTABLE,))
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert describe_backend() == chosen
+    monkeypatch.setenv("LMZIP_KERNEL", "portable")
+    assert describe_backend() == "the portable kernel"
