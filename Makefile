@@ -20,12 +20,18 @@ slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m slow
 
 # The kernels once more, in a copy, with GCC's sanitisers; Python itself is not built with them.
+# They are built in a folder of their own: setuptools would take what lies in build/ as it is,
+# whatever the flags, and later leave these there for others.
 SANITISED = $(abspath $(VENV))/sanitised
 sanitise: $(VENV)/.dev
-	rm -rf $(SANITISED)
+	rm -rf $(SANITISED) $(SANITISED)-build
+	mkdir $(SANITISED)-build
+	printf '[build]\nbuild_base = %s\n' $(SANITISED)-build >$(SANITISED)-build/setup.cfg
+	DIST_EXTRA_CONFIG=$(SANITISED)-build/setup.cfg \
 	CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -g" \
 	LDFLAGS="-fsanitize=address,undefined" LMZIP_REQUIRE_NATIVE=1 \
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target $(SANITISED) .
+	grep -q __asan_init $(SANITISED)/lmzip/native/_kernels.abi3.so
 	PYTHONPATH=$(SANITISED) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -P -m pytest -q -n 2 -p no:cacheprovider \
 	tests/native/test_kernels.py tests/stream tests/network tests/parallel tests/test_api.py \
