@@ -16,7 +16,6 @@ from lmzip.errors import ModelError
 from lmzip.network.integer_network import IntegerNetwork, Layer
 
 FRACTION_BITS = 6  # of the inputs and the means, beyond what 8-bit samples need
-INPUT_MAX = (1 << 14) - 1
 
 
 def deepen(network: IntegerNetwork) -> IntegerNetwork:

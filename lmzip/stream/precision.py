@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.network.deep import INPUT_MAX
 from lmzip.network.parameters import MEAN_BITS
 
 Int32s = npt.NDArray[np.int32]
@@ -24,6 +23,7 @@ RANGE_BITS = 20  # boundaries are in units of 2^-12 of a level, and there are 25
 PLAIN_SHARPNESS = 16  # what leaves the scales of the mixture as they are
 MOST_FLATNESS = (1 << 16) - 1
 NIBBLE_BITS = 4
+INPUT_MAX = (1 << 14) - 1  # of the numbers by which samples enter a deep network
 
 
 @dataclass(frozen=True)
