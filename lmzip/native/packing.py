@@ -50,9 +50,10 @@ def pack_network(network: IntegerNetwork, kernel: Kernel) -> Capsule:
 
 def pad_outputs(values: Array) -> npt.NDArray[np.int32]:
     """Fill up the last axis, a layer's outputs, with zeros to whole blocks."""
-    missing = -values.shape[-1] % LANES
-    padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])
-    return np.ascontiguousarray(padded, np.int32)
+    *rows, outputs = values.shape
+    padded = np.zeros((*rows, -(-outputs // LANES) * LANES), np.int32)
+    padded[..., :outputs] = values
+    return padded
 
 
 def _pack(network: IntegerNetwork, kernel: Kernel) -> Capsule:

@@ -90,14 +90,7 @@ class ModelEntry:
 
 def list_models() -> list[ModelEntry]:
     """Return the released models, by name."""
-    entries = []
-    for path in sorted(WEIGHTS.glob("*.safetensors")):
-        with safe_open(path, "numpy") as file:
-            metadata = file.metadata()
-        description = json.loads(metadata["network"])
-        notes = json.loads(metadata["notes"])
-        entries.append(ModelEntry(description["name"], path, tuple(description["orders"]), notes))
-    return entries
+    return [_read_entry(path) for path in sorted(WEIGHTS.glob("*.safetensors"))]
 
 
 def load_model(name_or_path: str | Path) -> Model:
@@ -142,3 +135,12 @@ def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Mod
 def _load(path: Path) -> Model:
     network = load_integer_network(path)
     return Model(network, path, network.fingerprint())
+
+
+@lru_cache(maxsize=32)
+def _read_entry(path: Path) -> ModelEntry:
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata()
+    description = json.loads(metadata["network"])
+    notes = json.loads(metadata["notes"])
+    return ModelEntry(description["name"], path, tuple(description["orders"]), notes)

@@ -71,15 +71,14 @@ def _decode(
     bounds = [0, *np.cumsum(groups).tolist()]
     each = list(zip(decoders, bounds[:-1], bounds[1:], strict=True))
 
-    def decode_symbols(rows: Frequencies) -> Int32s:
+    def decode_by_group(rows: Frequencies) -> Int32s:
         """Decode one symbol for each column of a step, every group from its own stream."""
-        if len(each) == 1:
-            return decoders[0].decode(rows)
         places = len(rows) // bounds[-1]
         return np.concatenate(
             [decoder.decode(rows[places * first : places * last]) for decoder, first, last in each]
         )
 
+    decode_symbols = decoders[0].decode if len(decoders) == 1 else decode_by_group
     starts = schedule.starts.tolist()
     for start, stop in itertools.pairwise(starts):
         if check:
