@@ -39,7 +39,7 @@ import lmzip
 from lmzip.network.backend import NumpyBackend
 from lmzip.network.registry import Model
 from lmzip.parallel import decode_job, encode_job
-from lmzip.stream import decoder, encoder, steps
+from lmzip.stream import decoder, depths, encoder, steps
 
 SIDE = 500
 SLOWEST = {"encode": 250, "decode": 150}  # kB/s, with about 200,000 multiply-adds a pixel
@@ -56,8 +56,7 @@ PARTS = ("matrix products", "rest of the network", "mixture", "coder", "everythi
 WATCHED = (  # where the parts are found, and by which names
     (encoder, "Pass", PARTS[1]),
     (steps, "Pass", PARTS[1]),
-    (encoder, "Mixture", PARTS[2]),
-    (steps, "Mixture", PARTS[2]),
+    (depths, "Mixture", PARTS[2]),
     (decoder, "Decoder", PARTS[3]),
     (encoder, "encode_intervals", PARTS[3]),
 )
@@ -223,11 +222,7 @@ def measure_workers(model: Model, path: Path | None, workers: int, bars: list[Ba
         ("compress", lambda threads: lmzip.compress(pixels, model=name, threads=threads)),
         ("decompress", lambda threads: lmzip.decompress(data, model=name, threads=threads)),
     ):
-        seconds = []
-        for threads in (1, workers):
-            began = time.perf_counter()
-            run(threads)
-            seconds.append(time.perf_counter() - began)
+        seconds = [time_call(partial(run, threads), 3.0) for threads in (1, workers)]
         rates = [show_rate(pixels.nbytes, s) for s in seconds]
         gain = seconds[0] / seconds[1]
         table.rows.append([what, *rates, f"{gain:.2f}x"])
