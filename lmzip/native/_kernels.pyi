@@ -7,11 +7,11 @@ Buffer = npt.NDArray[Any]
 
 Capsule = Any
 
-def kernels() -> list[tuple[str, bool]]: ...
+def kernels() -> list[tuple[str, bool, bool]]: ...
 def make_network(
     kernel: str,
     numbers: tuple[int, ...],
-    layers: Sequence[tuple[tuple[int, int, int], Buffer, Buffer, Buffer, Buffer]],
+    layers: Sequence[tuple[tuple[int, int, int, bool], Buffer, Buffer, Buffer, Buffer]],
     predictor: Buffer,
     tables: tuple[tuple[int, int, int], Buffer, Buffer, Buffer, Buffer],
     /,
@@ -27,11 +27,12 @@ def make_run(
     predictor_taps: Buffer,
     frequencies: Buffer | None,
     samples: Buffer,
+    deep: tuple[tuple[int, int, int, int, int], Buffer, Buffer] | None,
     /,
 ) -> Capsule: ...
 def begin_step(run: Capsule, start: int, stop: int, /) -> None: ...
-def refine_step(run: Capsule, high: Buffer, /) -> None: ...
-def finish_channel(run: Capsule, low: Buffer, /) -> None: ...
+def refine_step(run: Capsule, nibbles: Buffer, /) -> None: ...
+def finish_channel(run: Capsule, nibbles: Buffer, /) -> None: ...
 def encode_span(
     run: Capsule,
     start: int,

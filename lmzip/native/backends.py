@@ -42,7 +42,7 @@ def list_kernels() -> tuple[Kernel, ...]:
         from lmzip.native import _kernels
     except ImportError:
         return ()
-    return tuple(Kernel(name, interleaved) for name, interleaved in _kernels.kernels())
+    return tuple(Kernel(*found) for found in _kernels.kernels())
 
 
 def describe_backend(name: str = AUTO) -> str:

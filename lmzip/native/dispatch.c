@@ -37,8 +37,8 @@ static int count_x86(const Kernel **found) {
     read_cpuid(7, more);
     if ((saved & ZMM_STATE) == ZMM_STATE && has(more[EBX], 16) && has(more[ECX], 11))
         found[count++] = &avx512_kernel; /* AVX512F, AVX512_VNNI */
-    if ((saved & YMM_STATE) == YMM_STATE && has(more[EBX], 5))
-        found[count++] = &avx2_kernel;
+    if ((saved & YMM_STATE) == YMM_STATE && has(more[EBX], 5) && has(more[EBX], 3))
+        found[count++] = &avx2_kernel; /* AVX2, BMI1 */
     return count;
 }
 #endif

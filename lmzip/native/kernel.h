@@ -1,4 +1,4 @@
-/* What a kernel is: the three loops in which nearly all time is spent, for one kind of processor.
+/* What a kernel is: the few loops in which nearly all time is spent, for one kind of processor.
  *
  * All arithmetic is on integers, so all kernels give the same numbers. A layer's sums stay below
  * 2^24 (the loader has proved it), so 32 bits hold every partial sum of 16-bit products.
@@ -14,10 +14,11 @@ enum { LANES = 16 };
 
 /* A layer's weights, for all of its taps. Outputs are filled up with zeros to whole blocks, inputs
  * to whole pairs. `weights` lie as [block][tap][pair][lane][2] for kernels that multiply pairs at
- * once (`interleaved`), as [block][tap][pair][2][lane] for others. A sum is divided by 2^shift and
+ * once (`interleaved`), as [block][tap][pair][2][lane] for others. Those of a 1x1 layer `by_pair` lie
+ * as [pair][block][lane][2], and its rows are filled up with zeros to whole blocks. A sum is divided by 2^shift and
  * rounded half to even: half is 2^(shift - 1) - 1 and odd is 1, or both are 0 without a shift. */
 typedef struct {
-    int blocks, taps, pairs;
+    int blocks, taps, pairs, by_pair;
     const int16_t *weights;
     const int32_t *shift, *half, *odd; /* [block][lane] */
 } Layer;
@@ -47,18 +48,29 @@ typedef struct {
     int32_t low, high;
 } Target;
 
-/* The K logistics of one column: inverse scales, where they stand, and weights. */
+/* The K logistics of one column: inverse scales, where they stand, and weights. For deep samples
+ * they stand at their means, and `limit` is how far from there the table surely ends. */
 typedef struct {
     int count;
-    const int32_t *scale, *zero, *weight;
+    const int32_t *scale, *zero, *weight, *limit;
     const int32_t *table; /* the logistic function, 2^14 entries */
 } Logistics;
 
-enum { TABLE_END = (1 << 14) - 1, SCALE_BITS = 9, MEAN_BITS = 6, HALF_LEVEL = 1 << (MEAN_BITS - 1) };
+enum {
+    TABLE_END = (1 << 14) - 1,
+    SCALE_BITS = 9,
+    MEAN_BITS = 6,
+    HALF_LEVEL = 1 << (MEAN_BITS - 1),
+    /* deep samples: boundaries and means are in units of 2^-12 of a level */
+    RANGE_BITS = 20,
+    BETWEEN_BITS = 8, /* of the place between two entries of the table */
+    DEEP_SCALE_BITS = SCALE_BITS + 6 - BETWEEN_BITS,
+    DEEP_HALF_LEVEL = 1 << (RANGE_BITS - 9)
+};
 
 typedef struct {
     const char *name;
-    int interleaved;
+    int interleaved, skips_zeros; /* skips_zeros: 1x1 layers after the first come by pair */
     /* Evaluate a layer for n columns. */
     void (*multiply)(const Layer *layer, const Inputs *inputs, const Target *target, int n);
     /* Set row at[i] of `rows` to round(stream / 2^bits), clipped to 0..high, for n columns. */
@@ -66,6 +78,9 @@ typedef struct {
                      int16_t *rows, const uint32_t *at);
     /* Set cdf[j] to the mixture's cumulative function below level (j + 1) * apart. */
     void (*cumulate)(const Logistics *logistics, int apart, uint32_t cdf[LANES]);
+    /* Set sums[j] to that of deep samples below a boundary. */
+    void (*cumulate_deep)(const Logistics *logistics, const int32_t boundaries[LANES],
+                          uint64_t sums[LANES]);
 } Kernel;
 
 extern const Kernel portable_kernel;

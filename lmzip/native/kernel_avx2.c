@@ -9,7 +9,7 @@
 #define TARGET
 #define LANE_OP static __forceinline
 #else
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2,bmi")))
 #define LANE_OP TARGET static inline __attribute__((always_inline))
 #endif
 
@@ -20,6 +20,7 @@ typedef struct {
 typedef lanes weights;
 typedef __m256i pair; /* 8 times */
 
+#define SKIPS_ZEROS
 enum { GROUP = 4, TOGETHER = 1 };
 
 LANE_OP lanes lanes_of(__m256i a, __m256i b) {
@@ -58,8 +59,12 @@ LANE_OP lanes lanes_multiply(lanes x, lanes y) {
     return lanes_of(_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b));
 }
 
-LANE_OP lanes lanes_down(lanes x) {
-    return lanes_of(_mm256_srai_epi32(x.a, SCALE_BITS), _mm256_srai_epi32(x.b, SCALE_BITS));
+LANE_OP lanes lanes_and(lanes x, lanes y) {
+    return lanes_of(_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b));
+}
+
+LANE_OP lanes lanes_down(lanes x, int bits) {
+    return lanes_of(_mm256_srai_epi32(x.a, bits), _mm256_srai_epi32(x.b, bits));
 }
 
 LANE_OP lanes lanes_clip(lanes x, lanes low, lanes high) {
@@ -98,7 +103,16 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
                     _mm256_add_epi32(sum.b, _mm256_madd_epi16(x, w.b)));
 }
 
+/* Which of eight pairs of inputs are not both zero, as bits. */
+LANE_OP uint32_t lanes_nonzero(const int16_t *from) {
+    __m256i pairs = _mm256_loadu_si256((const __m256i *)from);
+    __m256i zeros = _mm256_cmpeq_epi32(pairs, _mm256_setzero_si256());
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(zeros)) ^ 0xff;
+}
+
+LANE_OP uint64_t lanes_lowest(uint64_t bits) { return _tzcnt_u64(bits); }
+
 #include "loops.h"
 
-const Kernel avx2_kernel = {"avx2", 1, multiply, activate, cumulate};
+const Kernel avx2_kernel = {"avx2", 1, 1, multiply, activate, cumulate, cumulate_deep};
 #endif

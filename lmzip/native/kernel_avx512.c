@@ -40,7 +40,9 @@ LANE_OP lanes lanes_subtract(lanes x, lanes y) { return _mm512_sub_epi32(x, y); 
 
 LANE_OP lanes lanes_multiply(lanes x, lanes y) { return _mm512_mullo_epi32(x, y); }
 
-LANE_OP lanes lanes_down(lanes x) { return _mm512_srai_epi32(x, SCALE_BITS); }
+LANE_OP lanes lanes_and(lanes x, lanes y) { return _mm512_and_si512(x, y); }
+
+LANE_OP lanes lanes_down(lanes x, int bits) { return _mm512_srav_epi32(x, lanes_set(bits)); }
 
 LANE_OP lanes lanes_clip(lanes x, lanes low, lanes high) {
     return _mm512_min_epi32(_mm512_max_epi32(x, low), high);
@@ -67,5 +69,5 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) { return _mm512_dpwssd_epi
 
 #include "loops.h"
 
-const Kernel avx512_kernel = {"avx512", 1, multiply, activate, cumulate};
+const Kernel avx512_kernel = {"avx512", 1, 0, multiply, activate, cumulate, cumulate_deep};
 #endif

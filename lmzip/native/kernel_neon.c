@@ -53,8 +53,13 @@ LANE_OP lanes lanes_multiply(lanes x, lanes y) {
     return x;
 }
 
-LANE_OP lanes lanes_down(lanes x) {
-    EACH x.val[q] = vshrq_n_s32(x.val[q], SCALE_BITS);
+LANE_OP lanes lanes_and(lanes x, lanes y) {
+    EACH x.val[q] = vandq_s32(x.val[q], y.val[q]);
+    return x;
+}
+
+LANE_OP lanes lanes_down(lanes x, int bits) {
+    EACH x.val[q] = vshlq_s32(x.val[q], vdupq_n_s32(-bits));
     return x;
 }
 
@@ -103,5 +108,5 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 
 #include "loops.h"
 
-const Kernel neon_kernel = {"neon", 0, multiply, activate, cumulate};
+const Kernel neon_kernel = {"neon", 0, 0, multiply, activate, cumulate, cumulate_deep};
 #endif

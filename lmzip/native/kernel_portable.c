@@ -63,8 +63,13 @@ LANE_OP lanes lanes_multiply(lanes x, lanes y) {
     return x;
 }
 
-LANE_OP lanes lanes_down(lanes x) {
-    EACH x.v[o] = (uint32_t)((int32_t)x.v[o] >> SCALE_BITS);
+LANE_OP lanes lanes_and(lanes x, lanes y) {
+    EACH x.v[o] &= y.v[o];
+    return x;
+}
+
+LANE_OP lanes lanes_down(lanes x, int bits) {
+    EACH x.v[o] = (uint32_t)((int32_t)x.v[o] >> bits);
     return x;
 }
 
@@ -108,4 +113,4 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 
 #include "loops.h"
 
-const Kernel portable_kernel = {"portable", 0, multiply, activate, cumulate};
+const Kernel portable_kernel = {"portable", 0, 0, multiply, activate, cumulate, cumulate_deep};

@@ -1,16 +1,18 @@
 """Known answers: what every kernel must give before it is used.
 
 A small network of extremes is run over three small images, as an encoder and as a decoder do, and a
-checksum of all that comes out is compared with the one below. Its sums come close to 2^24, weights
-and activations reach the ends of 16 bits, no width is a multiple of 16, shifts go from 0 to 24, and
-steps have 3 to 9 columns. The numbers come from a formula, so that they are the same
-everywhere and for ever; a test shows that numpy gives the same answers.
+checksum of all that comes out is compared with the one below; then over three images of deep
+samples. The network's sums come close to 2^24, weights and activations reach the ends of 16 bits,
+no width is a multiple of 16, shifts go from 0 to 24, and steps have 3 to 9 columns. The numbers
+come from a formula, so that they are the same everywhere and for ever; a test shows that numpy
+gives the same answers.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
 from typing import Any
@@ -26,6 +28,7 @@ from lmzip.order.orders import Order
 from lmzip.order.schedule import Taps, compile_schedule
 
 KNOWN_ANSWERS = 2510217797
+DEEP_ANSWERS = 3640982042
 GROUPS = (1, 2)
 SHAPE = 3, 7, 13, 3  # images, height, width, channels
 ORDER = Order("raster", 5)
@@ -35,19 +38,40 @@ MIXTURES, WIDTH, HIDDEN = 5, 19, 25
 Ints = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Cells:
+    """The deep samples that answers are known of, as `lmzip.stream.precision` would have them."""
+
+    depth: int = 14
+    symbols: int = 4
+    sharpness: int = 90
+    flatness: int = 50000
+
+    @property
+    def boundaries(self) -> npt.NDArray[np.int32]:
+        return np.arange((1 << self.depth) + 1, dtype=np.int32) << (20 - self.depth)
+
+
 def gives_known_answers(kernel: Kernel) -> bool:
     """Return whether a kernel gives the answers that it must."""
-    answers = find_answers(partial(runs.Steps, kernel), partial(runs.find_intervals, kernel))
-    return answers == KNOWN_ANSWERS
+    engine = partial(runs.Steps, kernel), partial(runs.find_intervals, kernel)
+    return find_answers(*engine) == KNOWN_ANSWERS and find_answers(*engine, Cells()) == DEEP_ANSWERS
 
 
-def find_answers(make_steps: Callable[..., Any], find_intervals: Callable[..., Any]) -> int:
+def find_answers(
+    make_steps: Callable[..., Any], find_intervals: Callable[..., Any], cells: Cells | None = None
+) -> int:
     """Return a checksum of what an engine gives, as `lmzip.native.runs` does, for the network."""
     network, (count, height, width, channels) = make_network(), SHAPE
     schedule = compile_schedule(ORDER, height, width, network.layers)
-    images = _draw(100, (schedule.pixels, count, channels), 0, 255).astype(np.uint8)
-    images[: schedule.pixels // 2, 0] = 255
-    images[schedule.pixels // 3 :, 1] = images[schedule.pixels // 3 :, 1] // 128 * 255
+    depth, symbols = (cells.depth, cells.symbols) if cells else (8, 2)
+    white = (1 << depth) - 1
+    drawn = _draw(100, (schedule.pixels, count, channels), 0, white)
+    images = drawn.astype(np.uint16 if cells else np.uint8)
+    images[: schedule.pixels // 2, 0] = white
+    images[schedule.pixels // 3 :, 1] = (
+        images[schedule.pixels // 3 :, 1] // (1 << depth - 1) * white
+    )
     answers = 0
 
     def take(values: npt.NDArray[Any], kind: str) -> None:
@@ -56,12 +80,12 @@ def find_answers(make_steps: Callable[..., Any], find_intervals: Callable[..., A
 
     for coded in (channels, 1):
         samples = np.ascontiguousarray(images[..., :coded])
-        intervals, costs = find_intervals(network, schedule, samples, GROUPS, 17)
+        intervals, costs = find_intervals(network, schedule, samples, GROUPS, 17, None, cells)
         for left, right in intervals:
             take(left, "<i4")
             take(right, "<i4")
         take(costs, "<i8")
-        steps = make_steps(network, schedule, GROUPS, coded)
+        steps = make_steps(network, schedule, GROUPS, coded, cells)
         for start, stop in zip(schedule.starts[:-1], schedule.starts[1:], strict=True):
             step = samples[start:stop]
             columns = np.concatenate(
@@ -70,10 +94,11 @@ def find_answers(make_steps: Callable[..., Any], find_intervals: Callable[..., A
             frequencies = steps.begin(int(start), int(stop))
             for channel in range(coded):
                 take(frequencies, "<f4")
-                symbols = columns[:, channel].astype(np.int32)
-                take(steps.refine(symbols >> 4), "<f4")
-                frequencies = steps.finish(symbols & 15)
-        take(steps.samples, "|u1")
+                column = columns[:, channel].astype(np.int32)
+                for bits in range(4 * symbols - 4, 0, -4):
+                    take(steps.refine(column >> bits & 15), "<f4")
+                frequencies = steps.finish(column & 15)
+        take(steps.samples, "<u2" if cells else "|u1")
     return answers
 
 

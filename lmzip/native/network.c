@@ -1,15 +1,11 @@
 /* The network, for the columns at hand: layer by layer, neighbours read where they lie. */
-#include "network.h"
+#include "mixture.h"
 
 #include <string.h>
 
-enum { PIXEL_MAX = 255, MEAN_LOW = -4096, MEAN_HIGH = 20480, COEFFICIENT_MAX = 4096 };
+enum { PIXEL_MAX = 255, COEFFICIENT_MAX = 4096, DEEP_INPUT_MAX = (1 << 14) - 1 };
 static const int32_t MID_GREY = PIXEL_MAX << (MEAN_BITS - 1);
 static const int32_t EXACT = 1 << 24;
-
-static int32_t clip(int32_t x, int32_t low, int32_t high) {
-    return x < low ? low : x > high ? high : x;
-}
 
 static int32_t round_half(int32_t x, int shift) {
     return shift ? (x + (1 << (shift - 1)) - 1 + (x >> shift & 1)) >> shift : x;
@@ -35,15 +31,24 @@ void take_columns(Run *run, int start, int stop) {
     run->n = n;
 }
 
-/* Store the samples of the columns at hand, where later columns will look for them: samples are
- * [place][image][coded channel]. A single coded channel is given to all of the network's. */
-void write_pixels(Run *run, const uint8_t *samples) {
+/* What the network sees of a sample. */
+static int32_t find_input(const Run *run, int sample) {
+    if (!run->deep)
+        return 2 * sample - PIXEL_MAX;
+    const int32_t *cell = find_cell(run->deep, sample);
+    int32_t doubled = cell[0] + cell[1] - (1 << RANGE_BITS);
+    return clip((doubled + (1 << (MEAN_BITS - 1))) >> MEAN_BITS, -DEEP_INPUT_MAX, DEEP_INPUT_MAX);
+}
+
+/* Take the samples of the columns at hand to where later columns will look for them. A single coded
+ * channel is given to all of the network's. */
+void write_pixels(Run *run) {
     const int channels = run->network->channels, stride = pixel_stride(run->network);
     for (int i = 0; i < run->n; i++) {
         size_t row = (size_t)run->place[i] * run->images + run->image[i];
         for (int c = 0; c < channels; c++) {
-            int sample = samples[row * run->coded + (run->coded == channels ? c : 0)];
-            run->pixel_rows[row * stride + c] = (int16_t)(2 * sample - PIXEL_MAX);
+            int sample = get_sample(run, row * run->coded + (run->coded == channels ? c : 0));
+            run->pixel_rows[row * stride + c] = (int16_t)find_input(run, sample);
         }
     }
 }
@@ -99,9 +104,10 @@ static void predict(const Run *run) {
                 for (int e = 0; e < channels; e++)
                     sum += weight[NEIGHBOURS * e + t] * x[e];
             }
-            int32_t linear = round_half(sum, network->predictor_shift) + MID_GREY;
+            int32_t linear = round_half(sum, network->predictor_shift) +
+                             (MID_GREY << network->fraction_bits);
             for (int k = 0; k < mixtures; k++, mean++)
-                *mean = clip(*mean + linear, MEAN_LOW, MEAN_HIGH);
+                *mean = clip_mean(network, *mean + linear);
         }
         int32_t *coefficient = mean + channels * mixtures; /* after the log-scales */
         for (int k = 0; k < channels * (channels - 1) / 2 * mixtures; k++)

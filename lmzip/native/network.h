@@ -4,7 +4,7 @@
 
 #include "kernel.h"
 
-enum { NEIGHBOURS = 8, NIBBLES = 16, LEVELS = 256 };
+enum { NEIGHBOURS = 8, NIBBLES = 16, MOST_SYMBOLS = 4 };
 
 /* What a model file holds, laid out for a kernel. Nothing here changes once it is made, so several
  * threads may read it. */
@@ -12,6 +12,7 @@ typedef struct {
     const Kernel *kernel;
     int channels, mixtures, depth;
     int stream_bits, predictor_shift;
+    int fraction_bits; /* of inputs and means: 0, or 6 in a deep network */
     int32_t activation_max, stream_max;
     Layer first, out;
     Layer *convs, *projects; /* [depth] */
@@ -29,6 +30,18 @@ typedef struct {
     uint32_t *at;           /* [column][used]: the neighbour's row */
 } View;
 
+/* What deep samples need, those of more than 8 bits (FORMAT.md, "Deep samples"). */
+typedef struct {
+    int depth;
+    int64_t sharpness, flatness;
+    const int32_t *boundaries; /* [2^depth + 1]: where the cells of the samples begin */
+    const int32_t *around;     /* [place][around_used]: the pixels around, as in a view */
+    int around_used;
+    uint64_t *ends;  /* [column][17]: the mixture's function at the ends of the nibble at hand */
+    int32_t *agreed; /* [column][coded]: what the pixels around agree on, or -1 */
+    int32_t *limit;  /* [column][k]: how far from a mean the table of the function ends */
+} Deep;
+
 /* One evaluation of a network for some images along a sequence of places. A column is one place of
  * one image. The columns at hand lie group by group; in a group place by place, and of each place
  * image by image: that is how each group's stream codes them. */
@@ -44,7 +57,12 @@ typedef struct {
     const int32_t *predictor_taps; /* [8]: their places among the first layer's used taps, or -1 */
     int view_count;
 
-    int n, start, stop, channel; /* the columns at hand */
+    int symbols;   /* nibbles of a sample */
+    Deep *deep;    /* or NULL: samples are of 8 bits */
+    void *samples; /* [place][image][coded], of 8 bits, or of 16 if they are deep */
+
+    int n, start, stop; /* the columns at hand */
+    int channel, symbol;
     int32_t *place, *image;
     uint32_t *own, *each; /* the columns' rows in a ring, and 0, 1, 2, ... */
     int16_t *pixel_rows, **rings, *hidden, *active;
@@ -52,23 +70,36 @@ typedef struct {
 
     int32_t *weight, *scale, *zero; /* [column][k]: the logistics of the channel at hand */
     uint32_t *high_cdf;             /* [column][17] */
-    int32_t *high, *seen;           /* [column]: the high nibble; [column][channel]: samples */
-    int32_t *moved;                 /* [k]: room for one column */
-    uint32_t *values;               /* [k] */
+    int32_t *taken, *seen; /* [column]: the nibbles so far; [column][channel]: samples */
+    int32_t *moved;        /* [k]: room for one column */
+    uint64_t *values;      /* [k] */
 } Run;
 
 int pixel_stride(const Network *network);
 
+static inline int get_sample(const Run *run, size_t index) {
+    return run->deep ? ((const uint16_t *)run->samples)[index]
+                     : ((const uint8_t *)run->samples)[index];
+}
+
 /* network.c */
 void take_columns(Run *run, int start, int stop);
-void write_pixels(Run *run, const uint8_t *samples);
+void write_pixels(Run *run);
 void evaluate(Run *run);
 
 /* mixture.c: frequencies are given less one, 16 for each column */
 void begin_mixture(Run *run);
-void find_high(Run *run, float *frequencies);
-void find_low(Run *run, const int32_t *high, float *frequencies);
+void take_nibbles(Run *run, const int32_t *nibbles);
 void observe(Run *run, int column, int sample);
-void find_intervals(const Run *run, int column, int sample, int32_t ends[4], int64_t *cost);
+
+/* mixture_8bit.c, mixture_deep.c: how likely each of a column's logistics finds a sample, times its
+ * weight, in run->values, and whether any does; the frequencies of the nibble at hand; and the
+ * intervals of all nibbles of a sample, left and right of each, and what it costs under the mixture */
+int weigh(Run *run, int column, int sample);
+int weigh_deep(Run *run, int column, int sample);
+void find_frequencies(Run *run, float *frequencies);
+void find_deep_frequencies(Run *run, float *frequencies);
+void find_intervals(const Run *run, int column, int sample, int32_t *ends, int64_t *cost);
+void find_deep_intervals(const Run *run, int column, int sample, int32_t *ends, int64_t *cost);
 
 #endif

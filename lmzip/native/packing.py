@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.network.integer_network import IntegerNetwork, Layer
+from lmzip.network.integer_network import POINTWISE, IntegerNetwork, Layer
 
 if TYPE_CHECKING:
     from lmzip.native._kernels import Capsule
@@ -29,10 +29,12 @@ class Kernel:
     """One of the kernels that this processor can run.
 
     `interleaved`: weights of a pair of inputs lie side by side, not 16 outputs of each in turn.
+    `skips_zeros`: weights of 1x1 layers lie pair by pair, since pairs of zeros are passed over.
     """
 
     name: str
     interleaved: bool
+    skips_zeros: bool
 
 
 _packed: dict[tuple[int, str], Capsule] = {}
@@ -71,6 +73,7 @@ def _pack(network: IntegerNetwork, kernel: Kernel) -> Capsule:
         network.stream_max,
         network.stream_bits,
         network.predictor_shift,
+        network.fraction_bits,
     )
     tables = network.tables
     sizes = tables.inverse_scale.size, tables.weight.size, tables.log2.size
@@ -87,18 +90,20 @@ def _pack(network: IntegerNetwork, kernel: Kernel) -> Capsule:
 
 def _pack_layer(
     layer: Layer, kernel: Kernel
-) -> tuple[tuple[int, int, int], Array, Array, Array, Array]:
+) -> tuple[tuple[int, int, int, bool], Array, Array, Array, Array]:
     outputs, taps, inputs = layer.weight.shape
     blocks, pairs = -(-outputs // LANES), -(-inputs // 2)
     padded = np.zeros((blocks * LANES, taps, pairs * 2), np.int16)
     padded[:outputs, :, :inputs] = layer.weight
-    by_pair = padded.reshape(blocks, LANES, taps, pairs, 2)
-    axes = (0, 2, 3, 1, 4) if kernel.interleaved else (0, 2, 3, 4, 1)
-    weights = _align(by_pair.transpose(axes))
+    split = padded.reshape(blocks, LANES, taps, pairs, 2)
+    within = (1, 4) if kernel.interleaved else (4, 1)
+    by_pair = kernel.skips_zeros and layer.taps == POINTWISE
+    outer = (2, 3, 0) if by_pair else (0, 2, 3)
+    weights = _align(split.transpose(outer + within))
     shift = pad_outputs(layer.shift)
     half = ((1 << shift.astype(np.int64)) // 2 - 1).clip(0).astype(np.int32)
     odd = (shift > 0).astype(np.int32)
-    return (blocks, taps, pairs), weights, shift, half, odd
+    return (blocks, taps, pairs, by_pair), weights, shift, half, odd
 
 
 def _align(values: Array) -> Array:

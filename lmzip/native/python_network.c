@@ -32,15 +32,16 @@ static const Kernel *find_kernel(const char *name) {
 /* Read a layer from ((blocks, taps, pairs), weights, shift, half, odd). */
 static int read_layer(Holdings *holdings, PyObject *description, Layer *layer) {
     PyObject *sizes, *weights, *shift, *half, *odd;
-    int numbers[3];
+    int numbers[4];
     if (!description)
         return 0;
     int good = PyArg_ParseTuple(description, "OOOOO", &sizes, &weights, &shift, &half, &odd) &&
-               read_integers(sizes, numbers, 3);
+               read_integers(sizes, numbers, 4);
     if (good) {
         layer->blocks = numbers[0];
         layer->taps = numbers[1];
         layer->pairs = numbers[2];
+        layer->by_pair = numbers[3];
         size_t outputs = (size_t)layer->blocks * LANES;
         size_t each = (size_t)layer->taps * layer->pairs * 2;
         good = (layer->weights = borrow(holdings, weights, outputs * each, 2, 0)) &&
@@ -90,9 +91,9 @@ PyObject *make_network(PyObject *self, PyObject *args) {
     (void)self;
     const char *name;
     PyObject *numbers, *layers, *predictor, *tables;
-    int n[7];
+    int n[8];
     if (!PyArg_ParseTuple(args, "sOOOO", &name, &numbers, &layers, &predictor, &tables) ||
-        !read_integers(numbers, n, 7))
+        !read_integers(numbers, n, 8))
         return NULL;
     NetworkObject *object = calloc(1, sizeof *object);
     if (!object)
@@ -105,6 +106,7 @@ PyObject *make_network(PyObject *self, PyObject *args) {
     network->stream_max = n[4];
     network->stream_bits = n[5];
     network->predictor_shift = n[6];
+    network->fraction_bits = n[7];
     size_t kernels = (size_t)1 << NEIGHBOURS;
     size_t each = (size_t)network->channels * network->channels * NEIGHBOURS;
     PyObject *capsule = NULL;

@@ -17,7 +17,7 @@ typedef struct {
     PyObject *network; /* keeps it alive */
     int columns;       /* room for so many */
     float *frequencies;
-    uint8_t *samples;
+    Deep deep;
 } RunObject;
 
 static void free_run(RunObject *object) {
@@ -127,22 +127,55 @@ static int make_room(RunObject *object) {
         !(run->scale = allocate(holdings, n * mixtures, 4)) ||
         !(run->zero = allocate(holdings, n * mixtures, 4)) ||
         !(run->high_cdf = allocate(holdings, n * (NIBBLES + 1), 4)) ||
-        !(run->high = allocate(holdings, n, 4)) ||
+        !(run->taken = allocate(holdings, n, 4)) ||
         !(run->seen = allocate(holdings, n * network->channels, 4)) ||
         !(run->moved = allocate(holdings, mixtures, 4)) ||
-        !(run->values = allocate(holdings, mixtures, 4)))
+        !(run->values = allocate(holdings, mixtures, 8)))
+        return 0;
+    if (run->deep && (!(run->deep->ends = allocate(holdings, n * (NIBBLES + 1), 8)) ||
+                      !(run->deep->agreed = allocate(holdings, n * run->coded, 4)) ||
+                      !(run->deep->limit = allocate(holdings, n * mixtures, 4))))
         return 0;
     for (size_t i = 0; i < n; i++)
         run->each[i] = (uint32_t)i;
     return 1;
 }
 
+/* Read what deep samples need from ((depth, symbols, sharpness, flatness, around), boundaries,
+ * around), or None. */
+static int read_deep(RunObject *object, PyObject *description) {
+    PyObject *sizes, *boundaries, *around;
+    Run *run = &object->run;
+    Deep *deep = &object->deep;
+    int n[5];
+    run->symbols = 2;
+    if (description == Py_None)
+        return 1;
+    if (!PyArg_ParseTuple(description, "OOO", &sizes, &boundaries, &around) ||
+        !read_integers(sizes, n, 5))
+        return 0;
+    if (n[0] < 1 || n[0] > 4 * n[1] || n[1] > MOST_SYMBOLS) {
+        PyErr_SetString(PyExc_ValueError, "samples have up to four nibbles");
+        return 0;
+    }
+    run->deep = deep;
+    deep->depth = n[0];
+    run->symbols = n[1];
+    deep->sharpness = n[2];
+    deep->flatness = n[3];
+    deep->around_used = n[4];
+    Holdings *holdings = &object->holdings;
+    size_t places = (size_t)run->pixels * deep->around_used;
+    return (deep->boundaries = borrow(holdings, boundaries, ((size_t)1 << n[0]) + 1, 4, 0)) &&
+           (deep->around = borrow(holdings, around, places, 4, 0));
+}
+
 static int read_run(RunObject *object, PyObject *args) {
     PyObject *sizes, *groups, *views, *view_of, *bases, *sets, *predictor_taps, *frequencies;
-    PyObject *samples;
+    PyObject *samples, *deep;
     int n[7];
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOO", &object->network, &sizes, &groups, &views, &view_of,
-                          &bases, &sets, &predictor_taps, &frequencies, &samples)) {
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOO", &object->network, &sizes, &groups, &views, &view_of,
+                          &bases, &sets, &predictor_taps, &frequencies, &samples, &deep)) {
         object->network = NULL;
         return 0;
     }
@@ -163,8 +196,10 @@ static int read_run(RunObject *object, PyObject *args) {
         return 0;
     }
     object->columns = (int)columns;
-    size_t all = (size_t)run->pixels * run->images * run->coded;
-    if (!(object->samples = borrow(holdings, samples, all, 1, frequencies != Py_None)))
+    if (!read_deep(object, deep))
+        return 0;
+    size_t all = (size_t)run->pixels * run->images * run->coded, size = run->deep ? 2 : 1;
+    if (!(run->samples = borrow(holdings, samples, all, size, frequencies != Py_None)))
         return 0;
     if (frequencies != Py_None && !(object->frequencies = borrow(holdings, frequencies,
                                                                  columns * NIBBLES, 4, 1)))
@@ -176,7 +211,7 @@ static int read_run(RunObject *object, PyObject *args) {
 }
 
 /* make_run(network, (pixels, images, groups, coded, ring, span, patterns), groups, views, view_of,
- *          bases, sets, predictor_taps, frequencies or None, samples) */
+ *          bases, sets, predictor_taps, frequencies or None, samples, deep or None) */
 PyObject *make_run(PyObject *self, PyObject *args) {
     (void)self;
     RunObject *object = calloc(1, sizeof *object);
@@ -198,8 +233,15 @@ static int check_range(const RunObject *object, int start, int stop) {
     return 0;
 }
 
-/* begin_step(run, start, stop): evaluate the network and give the first channel's high nibbles'
- * frequencies. */
+static void give_frequencies(RunObject *object) {
+    if (object->run.deep)
+        find_deep_frequencies(&object->run, object->frequencies);
+    else
+        find_frequencies(&object->run, object->frequencies);
+}
+
+/* begin_step(run, start, stop): evaluate the network and give the frequencies of the first channel's
+ * first nibbles. */
 PyObject *begin_step(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *capsule;
@@ -213,7 +255,7 @@ PyObject *begin_step(PyObject *self, PyObject *args) {
     take_columns(&object->run, start, stop);
     evaluate(&object->run);
     begin_mixture(&object->run);
-    find_high(&object->run, object->frequencies);
+    give_frequencies(object);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -236,40 +278,54 @@ static RunObject *take_symbols(PyObject *args, Py_buffer *symbols) {
     return NULL;
 }
 
-/* refine_step(run, high): take the high nibbles and give the low ones' frequencies. */
+/* refine_step(run, nibbles): take nibbles and give the frequencies of the next ones. */
 PyObject *refine_step(PyObject *self, PyObject *args) {
     (void)self;
     Py_buffer symbols;
     RunObject *object = take_symbols(args, &symbols);
     if (!object)
         return NULL;
+    if (object->run.symbol + 1 >= object->run.symbols) {
+        PyBuffer_Release(&symbols);
+        PyErr_SetString(PyExc_ValueError, "a sample has no more nibbles");
+        return NULL;
+    }
     PyThreadState *state = object->run.n > AT_ONCE ? PyEval_SaveThread() : NULL;
-    find_low(&object->run, symbols.buf, object->frequencies);
+    take_nibbles(&object->run, symbols.buf);
+    give_frequencies(object);
     if (state)
         PyEval_RestoreThread(state);
     PyBuffer_Release(&symbols);
     Py_RETURN_NONE;
 }
 
-static void take_low(RunObject *object, const int32_t *low) {
-    Run *run = &object->run;
-    const int more = run->channel + 1 < run->coded;
-    for (int i = 0; i < run->n; i++) {
-        size_t column = (size_t)run->place[i] * run->images + run->image[i];
-        int sample = run->high[i] << 4 | low[i];
-        object->samples[column * run->coded + run->channel] = (uint8_t)sample;
-        if (more)
-            observe(run, i, sample);
-    }
-    run->channel++;
-    if (more)
-        find_high(run, object->frequencies);
+static void put_sample(Run *run, size_t index, int sample) {
+    if (run->deep)
+        ((uint16_t *)run->samples)[index] = (uint16_t)sample;
     else
-        write_pixels(run, object->samples);
+        ((uint8_t *)run->samples)[index] = (uint8_t)sample;
 }
 
-/* finish_channel(run, low): take the low nibbles; give the next channel's high nibbles' frequencies,
- * or after the last channel store the pixels. */
+static void take_last(RunObject *object, const int32_t *nibbles) {
+    Run *run = &object->run;
+    const int more = run->channel + 1 < run->coded;
+    take_nibbles(run, nibbles);
+    for (int i = 0; i < run->n; i++) {
+        size_t column = (size_t)run->place[i] * run->images + run->image[i];
+        put_sample(run, column * run->coded + run->channel, run->taken[i]);
+        if (more)
+            observe(run, i, run->taken[i]);
+    }
+    run->channel++;
+    run->symbol = 0;
+    if (more)
+        give_frequencies(object);
+    else
+        write_pixels(run);
+}
+
+/* finish_channel(run, nibbles): take the last nibbles; give the frequencies of the next channel's
+ * first ones, or after the last channel store the pixels. */
 PyObject *finish_channel(PyObject *self, PyObject *args) {
     (void)self;
     Py_buffer symbols;
@@ -277,7 +333,7 @@ PyObject *finish_channel(PyObject *self, PyObject *args) {
     if (!object)
         return NULL;
     PyThreadState *state = object->run.n > AT_ONCE ? PyEval_SaveThread() : NULL;
-    take_low(object, symbols.buf);
+    take_last(object, symbols.buf);
     if (state)
         PyEval_RestoreThread(state);
     PyBuffer_Release(&symbols);
@@ -305,8 +361,8 @@ static const int32_t *find_step(const Symbols *symbols, int place) {
     return symbols->starts + first;
 }
 
-static void find_symbols(Run *run, const uint8_t *samples, const Symbols *symbols) {
-    const size_t kinds = (size_t)run->coded * 2;
+static void find_symbols(Run *run, const Symbols *symbols) {
+    const size_t kinds = (size_t)run->coded * run->symbols;
     size_t of_group = 0; /* symbols of the groups before */
     int column = 0, first = 0;
     for (int g = 0; g < run->groups; g++) {
@@ -319,16 +375,18 @@ static void find_symbols(Run *run, const uint8_t *samples, const Symbols *symbol
             for (size_t i = 0; i < size; i++, column++) {
                 size_t sample = (place * (size_t)run->images + first + i) * run->coded;
                 for (run->channel = 0; run->channel < run->coded; run->channel++, sample++) {
-                    int32_t ends[4];
-                    find_intervals(run, column, samples[sample], ends, &symbols->costs[sample]);
-                    for (int nibble = 0; nibble < 2; nibble++) {
-                        size_t kind = (size_t)run->channel * 2 + nibble;
+                    const int found = get_sample(run, sample);
+                    int32_t ends[2 * MOST_SYMBOLS];
+                    (run->deep ? find_deep_intervals : find_intervals)(run, column, found, ends,
+                                                                       &symbols->costs[sample]);
+                    for (int nibble = 0; nibble < run->symbols; nibble++) {
+                        size_t kind = (size_t)run->channel * run->symbols + nibble;
                         size_t at = kinds * start + kind * length + (place - start);
                         for (int side = 0; side < 2; side++)
                             symbols->ends[side][of_group + at * size + i] = ends[2 * nibble + side];
                     }
                     if (run->channel + 1 < run->coded)
-                        observe(run, column, samples[sample]);
+                        observe(run, column, found);
                 }
             }
         }
@@ -354,16 +412,16 @@ PyObject *encode_span(PyObject *self, PyObject *args) {
     const size_t all = (size_t)run->pixels * run->images * run->coded;
     Holdings holdings = {NULL, NULL, 0, 0};
     int good = (symbols.starts = borrow(&holdings, starts, (size_t)symbols.steps + 1, 4, 0)) &&
-               (symbols.ends[0] = borrow(&holdings, left, 2 * all, 4, 1)) &&
-               (symbols.ends[1] = borrow(&holdings, right, 2 * all, 4, 1)) &&
+               (symbols.ends[0] = borrow(&holdings, left, run->symbols * all, 4, 1)) &&
+               (symbols.ends[1] = borrow(&holdings, right, run->symbols * all, 4, 1)) &&
                (symbols.costs = borrow(&holdings, costs, all, 8, 1));
     if (good) {
         Py_BEGIN_ALLOW_THREADS
         take_columns(run, start, stop);
-        write_pixels(run, object->samples);
+        write_pixels(run);
         evaluate(run);
         begin_mixture(run);
-        find_symbols(run, object->samples, &symbols);
+        find_symbols(run, &symbols);
         Py_END_ALLOW_THREADS
     }
     release(&holdings);

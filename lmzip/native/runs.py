@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lmzip.native.packing import Kernel, pack_network, pad_outputs
+from lmzip.network.deep import deepen
 from lmzip.network.engine import find_predictor_sets, find_predictor_taps
-from lmzip.network.integer_network import IntegerNetwork, Layer
+from lmzip.network.integer_network import PREDICTOR_TAPS, IntegerNetwork, Layer
 from lmzip.order.schedule import Neighbours, Schedule
 
 if TYPE_CHECKING:
@@ -23,11 +24,26 @@ if TYPE_CHECKING:
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-Samples = npt.NDArray[np.uint8]
+Samples = npt.NDArray[Any]  # (places, images, channels): uint8, or uint16 if deep
 Frequencies = npt.NDArray[np.float32]
 
 NIBBLES = 16
 SPAN = 256  # columns that the encoder evaluates at once: their features stay in the cache
+
+
+class Precision(Protocol):
+    """What a kernel needs of `lmzip.stream.precision.Precision`."""
+
+    @property
+    def depth(self) -> int: ...
+    @property
+    def sharpness(self) -> int: ...
+    @property
+    def flatness(self) -> int: ...
+    @property
+    def symbols(self) -> int: ...
+    @property
+    def boundaries(self) -> Int32s: ...
 
 
 class Steps:
@@ -40,31 +56,33 @@ class Steps:
         schedule: Schedule,
         groups: Sequence[int],
         coded: int,
+        precision: Precision | None = None,
     ) -> None:
         from lmzip.native import _kernels
 
         self._kernels, self._images = _kernels, sum(groups)
         longest = int(np.diff(schedule.starts).max())
-        self.samples = np.zeros((schedule.pixels, self._images, coded), np.uint8)
+        kind = np.uint16 if precision else np.uint8
+        self.samples: Samples = np.zeros((schedule.pixels, self._images, coded), kind)
         self._room = np.empty((longest * self._images, NIBBLES), np.float32)
         self._run = _make_run(
-            kernel, network, schedule, groups, longest, self.samples, frequencies=self._room
+            kernel, network, schedule, groups, longest, self.samples, precision, self._room
         )
 
     def begin(self, start: int, stop: int) -> Frequencies:
-        """Evaluate a step; return the frequencies of the first channel's high nibbles."""
+        """Evaluate a step; return the frequencies of the first channel's first nibbles."""
         self._kernels.begin_step(self._run, start, stop)
         self._frequencies = self._room[: (stop - start) * self._images]
         return self._frequencies
 
-    def refine(self, high: Int32s) -> Frequencies:
-        """Take high nibbles; return the frequencies of the low ones."""
-        self._kernels.refine_step(self._run, high)
+    def refine(self, nibbles: Int32s) -> Frequencies:
+        """Take nibbles; return the frequencies of the next ones of the same samples."""
+        self._kernels.refine_step(self._run, nibbles)
         return self._frequencies
 
-    def finish(self, low: Int32s) -> Frequencies:
-        """Take low nibbles; return the frequencies of the next channel's high ones, if any."""
-        self._kernels.finish_channel(self._run, low)
+    def finish(self, nibbles: Int32s) -> Frequencies:
+        """Take the last nibbles; return the frequencies of the next channel's first, if any."""
+        self._kernels.finish_channel(self._run, nibbles)
         return self._frequencies
 
 
@@ -76,6 +94,7 @@ def find_intervals(
     groups: Sequence[int],
     span: int | None = None,
     check: Callable[[], None] | None = None,
+    precision: Precision | None = None,
 ) -> tuple[list[tuple[Int32s, Int32s]], Int64s]:
     """Return what the encoder needs of samples (places, images, channels), and what they cost.
 
@@ -86,8 +105,9 @@ def find_intervals(
 
     pixels, images, coded = samples.shape
     span = span or max(1, SPAN // images)
-    run = _make_run(kernel, network, schedule, groups, span, samples)
-    left, right = np.empty((2, 2 * samples.size), np.int32)
+    run = _make_run(kernel, network, schedule, groups, span, samples, precision)
+    symbols = precision.symbols if precision else 2
+    left, right = np.empty((2, symbols * samples.size), np.int32)
     costs = np.empty(samples.shape, np.int64)
     starts = np.ascontiguousarray(schedule.starts, np.int32)
     for start in range(0, pixels, span):
@@ -95,7 +115,7 @@ def find_intervals(
         if check:
             check()
         _kernels.encode_span(run, start, stop, schedule.steps, starts, left, right, costs)
-    bounds = 2 * coded * pixels * np.concatenate([[0], np.cumsum(groups)])
+    bounds = symbols * coded * pixels * np.concatenate([[0], np.cumsum(groups)])
     streams = [slice(first, last) for first, last in itertools.pairwise(bounds)]
     return [(left[stream], right[stream]) for stream in streams], costs
 
@@ -107,11 +127,12 @@ def _make_run(
     groups: Sequence[int],
     span: int,
     samples: Samples,
-    *,
+    precision: Precision | None,
     frequencies: Frequencies | None = None,
 ) -> Capsule:
     from lmzip.native import _kernels
 
+    network = deepen(network) if precision else network
     around = list(dict.fromkeys(conv.taps for conv, _ in network.blocks))
     first = schedule.neighbours[network.first.taps]
     views = [first, *(schedule.neighbours[taps] for taps in around)]
@@ -136,7 +157,17 @@ def _make_run(
         _find_used(first.used, find_predictor_taps(network)),
         frequencies,
         samples,
+        _describe(precision, schedule) if precision else None,
     )
+
+
+def _describe(
+    precision: Precision, schedule: Schedule
+) -> tuple[tuple[int, int, int, int, int], Int32s, Int32s]:
+    """Return what the mixture of deep samples needs."""
+    around = schedule.neighbours[PREDICTOR_TAPS]
+    numbers = precision.depth, precision.symbols, precision.sharpness, precision.flatness
+    return (*numbers, len(around.used)), precision.boundaries, around.places
 
 
 def _find_bases(layer: Layer, neighbours: Neighbours) -> Int32s:

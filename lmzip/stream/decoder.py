@@ -16,7 +16,7 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import Decoder
-from lmzip.stream.depths import choose_depth, use_arrays
+from lmzip.stream.depths import choose_depth
 from lmzip.stream.precision import Precision
 from lmzip.stream.sequence import Check, Int32s, Pixels, from_sequence
 from lmzip.stream.steps import ArraySteps, Frequencies, Steps
@@ -43,13 +43,13 @@ def decode_images(
         return np.zeros((sum(groups), *shape), np.uint16 if precision else np.uint8)
     schedule = compile_schedule(order, height, width, network.layers)
     symbols = precision.symbols if precision else 2
-    if isinstance(backend, Kernel) and precision is None:
-        steps: Steps = runs.Steps(backend, network, schedule, groups, coded)
+    if isinstance(backend, Kernel):
+        steps: Steps = runs.Steps(backend, network, schedule, groups, coded, precision)
         _decode(steps, symbols, schedule, decoders, groups, check)
     else:
         with threadpool_limits(1, "blas"):
             depth = choose_depth(network, schedule, precision)
-            steps = ArraySteps(use_arrays(backend), depth, schedule, groups, coded)
+            steps = ArraySteps(backend, depth, schedule, groups, coded)
             _decode(steps, symbols, schedule, decoders, groups, check)
     for decoder in decoders:
         decoder.finish()

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.native.packing import Kernel
-from lmzip.network.backend import Backend, get_backend
 from lmzip.network.deep import deepen
 from lmzip.network.integer_network import PIXEL_MAX, PREDICTOR_TAPS, IntegerNetwork
 from lmzip.network.parameters import Parameters
@@ -38,11 +36,6 @@ class Depth(ABC):
         self, parameters: Parameters, samples: Samples, start: int, stop: int
     ) -> Mixture | DeepMixture:
         """Return the mixture of places start..stop; `samples` are all that are known."""
-
-
-def use_arrays(backend: Backend | Kernel) -> Backend:
-    """Return the backend that computes what no kernel does: deep samples."""
-    return get_backend() if isinstance(backend, Kernel) else backend
 
 
 def choose_depth(network: IntegerNetwork, schedule: Schedule, precision: Precision | None) -> Depth:

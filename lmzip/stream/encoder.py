@@ -25,7 +25,7 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import encode_intervals
-from lmzip.stream.depths import Depth, choose_depth, use_arrays
+from lmzip.stream.depths import Depth, choose_depth
 from lmzip.stream.precision import Precision
 from lmzip.stream.sequence import Check, Int32s, Pixels, Samples, from_sequence, to_sequence
 
@@ -64,15 +64,15 @@ def encode_images(
     groups = groups or [count]
     schedule = compile_schedule(order, height, width, network.layers)
     samples = to_sequence(images, schedule)  # (places, images, coded)
-    if isinstance(backend, Kernel) and precision is None:
+    if isinstance(backend, Kernel):
         intervals, costs = runs.find_intervals(
-            backend, network, schedule, samples, groups, span, check
+            backend, network, schedule, samples, groups, span, check, precision
         )
     else:
         with threadpool_limits(1, "blas"):
             depth = choose_depth(network, schedule, precision)
             intervals, costs = _find_intervals(
-                use_arrays(backend), depth, schedule, samples, groups, span, check
+                backend, depth, schedule, samples, groups, span, check
             )
     by_image = from_sequence(costs, schedule)
     streams, first = [], 0

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 41, TAPS = 5, ROWS = 60, MOST_INPUTS = 66, MOST_BLOCKS = 3, LOGISTICS = 7 };
+enum { COLUMNS = 41, TAPS = 5, ROWS = 60, MOST_INPUTS = 144, MOST_BLOCKS = 7, LOGISTICS = 7 };
 
 static uint64_t state = 1;
 
@@ -37,15 +37,16 @@ static uint32_t at[COLUMNS * TAPS];
 static const int32_t taps[TAPS] = {0, 1, 2, 3, 4};
 
 /* Lay out weights as the kernel wants them. */
-static void pack(const Kernel *kernel, int blocks, int pairs) {
-    int16_t *to = packed;
-    for (int block = 0; block < blocks; block++)
-        for (int t = 0; t < TAPS; t++)
-            for (int k = 0; k < pairs; k++)
+static void pack(const Kernel *kernel, const Layer *layer) {
+    for (int block = 0; block < layer->blocks; block++)
+        for (int t = 0; t < layer->taps; t++)
+            for (int k = 0; k < layer->pairs; k++)
                 for (int i = 0; i < 2 * LANES; i++) {
                     int lane = kernel->interleaved ? i / 2 : i % LANES;
                     int input = 2 * k + (kernel->interleaved ? i % 2 : i / LANES);
-                    *to++ = plain[block * LANES + lane][t][input];
+                    int place = layer->by_pair ? k * layer->blocks + block
+                                               : (block * layer->taps + t) * layer->pairs + k;
+                    packed[place * 2 * LANES + i] = plain[block * LANES + lane][t][input];
                 }
 }
 
@@ -74,25 +75,35 @@ static void draw_layer(int outputs, int inputs, int32_t input_max) {
     }
 }
 
-static int check_layer(const Kernel *kernel, Kind kind, int n, int inputs, int blocks, int32_t most) {
+/* Turn most inputs into zeros, and all beyond the last. */
+static void clear_rows(int inputs) {
+    for (int i = 0; i < ROWS * MOST_INPUTS; i++)
+        if (i % MOST_INPUTS >= inputs || draw(0, 2))
+            rows[i] = 0;
+}
+
+static int check_layer(const Kernel *kernel, Kind kind, int n, int inputs, int blocks, int32_t most,
+                       int by_pair) {
     static int32_t wide[COLUMNS * MOST_BLOCKS * LANES], before[COLUMNS * MOST_BLOCKS * LANES];
     static int16_t narrow[COLUMNS * MOST_BLOCKS * LANES];
-    const int outputs = blocks * LANES, pairs = (inputs + 1) / 2;
+    const int outputs = blocks * LANES, pairs = (inputs + 1) / 2, used = by_pair ? 1 : TAPS;
     const int32_t low = kind == SET_NARROW ? 0 : -100000, high = kind == SET_NARROW ? 32767 : 100000;
     draw_layer(outputs, inputs, most);
-    pack(kernel, blocks, pairs);
+    if (by_pair)
+        clear_rows(inputs);
     for (int i = 0; i < COLUMNS * outputs; i++)
         before[i] = wide[i] = draw(-100000, 100000);
-    Layer layer = {blocks, TAPS, pairs, packed, shift, half, odd};
-    Inputs in = {rows, MOST_INPUTS, ROWS, TAPS, taps, at, bases, pattern, place};
+    Layer layer = {blocks, used, pairs, by_pair, packed, shift, half, odd};
+    Inputs in = {rows, MOST_INPUTS, ROWS, used, taps, at, bases, pattern, place};
+    pack(kernel, &layer);
     Target target = {kind, wide, narrow, (size_t)outputs, low, high};
     kernel->multiply(&layer, &in, &target, n);
     for (int i = 0; i < n; i++)
         for (int o = 0; o < outputs; o++) {
             int64_t sum = bases[pattern[i] * outputs + o];
-            for (int t = 0; t < TAPS; t++)
+            for (int t = 0; t < used; t++)
                 for (int k = 0; k < inputs; k++)
-                    sum += (int64_t)plain[o][t][k] * rows[at[i * TAPS + t] * MOST_INPUTS + k];
+                    sum += (int64_t)plain[o][t][k] * rows[at[i * used + t] * MOST_INPUTS + k];
             int64_t result = round_even(sum, shift[o]);
             result += kind == ADD_TO_WIDE ? before[i * outputs + o] : 0;
             int32_t found = kind == SET_NARROW ? narrow[i * outputs + o] : wide[i * outputs + o];
@@ -131,7 +142,7 @@ static int check_cumulate(const Kernel *kernel, int apart) {
         zero[k] = draw(-4096, 20480) * scale[k] - (8192 << SCALE_BITS);
         weight[k] = k ? 0 : 32768;
     }
-    Logistics all = {LOGISTICS, scale, zero, weight, table};
+    Logistics all = {LOGISTICS, scale, zero, weight, NULL, table};
     kernel->cumulate(&all, apart, found);
     for (int j = 0; j < LANES; j++) {
         uint64_t sum = 0;
@@ -145,19 +156,53 @@ static int check_cumulate(const Kernel *kernel, int apart) {
     return 1;
 }
 
+static int check_cumulate_deep(const Kernel *kernel) {
+    static int32_t table[TABLE_END + 1];
+    int32_t scale[LOGISTICS], mean[LOGISTICS], weight[LOGISTICS], limit[LOGISTICS];
+    int32_t boundaries[LANES], from = draw(0, 1 << RANGE_BITS), apart = draw(1, 1 << draw(0, 16));
+    uint64_t found[LANES];
+    for (int i = 0; i <= TABLE_END; i++)
+        table[i] = 4 * i + draw(0, 3);
+    table[TABLE_END] = 65536;
+    for (int k = 0; k < LOGISTICS; k++) {
+        scale[k] = draw(0, 1) ? draw(1, 1000) : draw(1, 65536 * 255 / 16);
+        mean[k] = draw(0, 1) ? draw(-4096 * 64, 20480 * 64) : from + draw(-100000, 100000);
+        limit[k] = (1 << 28) / scale[k] + 1;
+        weight[k] = k < 2 ? 16384 : 0;
+    }
+    for (int j = 0; j < LANES; j++)
+        boundaries[j] = clip(from + (int64_t)j * apart, 0, 1 << RANGE_BITS);
+    Logistics all = {LOGISTICS, scale, mean, weight, limit, table};
+    kernel->cumulate_deep(&all, boundaries, found);
+    for (int j = 0; j < LANES; j++) {
+        uint64_t sum = 0;
+        for (int k = 0; k < LOGISTICS; k++) {
+            int64_t entry = (int64_t)(boundaries[j] - DEEP_HALF_LEVEL - mean[k]) * scale[k];
+            entry = clip((entry >> 7) + (8192 << 8), 0, TABLE_END << 8);
+            int32_t here = table[entry >> 8], next = table[clip((entry >> 8) + 1, 0, TABLE_END)];
+            sum += (uint64_t)(here * 256 + (next - here) * (entry & 255)) * (uint32_t)weight[k];
+        }
+        if (found[j] != sum)
+            return 0;
+    }
+    return 1;
+}
+
 static int check(const Kernel *kernel) {
-    static const int inputs[] = {1, 2, 3, 19, 64, 65};
+    static const int inputs[] = {1, 2, 3, 19, 64, 65, 130};
     static const int32_t most[] = {255, 1023, 32767};
     for (int n = 1; n <= COLUMNS; n++)
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < 7; i++)
             for (int kind = SET_WIDE; kind <= SET_NARROW; kind++)
-                if (!check_layer(kernel, (Kind)kind, n, inputs[i], 1 + i % MOST_BLOCKS, most[n % 3]))
-                    return 0;
+                for (int by_pair = 0; by_pair <= kernel->skips_zeros; by_pair++)
+                    if (!check_layer(kernel, (Kind)kind, n, inputs[i], 1 + (i + n) % MOST_BLOCKS,
+                                     most[n % 3], by_pair))
+                        return 0;
     for (int bits = 0; bits <= 24; bits++)
         if (!check_activate(kernel, bits))
             return 0;
     for (int i = 0; i < 2000; i++)
-        if (!check_cumulate(kernel, i % 2 ? 1 : 16))
+        if (!check_cumulate(kernel, i % 2 ? 1 : 16) || !check_cumulate_deep(kernel))
             return 0;
     return 1;
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.networks import (
-    Images,
     custom_order,
     harsh_images,
     random_network,
@@ -23,24 +24,54 @@ from lmzip.network.registry import list_models, load_model
 from lmzip.order.orders import Order
 from lmzip.order.schedule import compile_schedule
 from lmzip.stream.decoder import decode_images
+from lmzip.stream.depths import choose_depth
 from lmzip.stream.encoder import encode_images
+from lmzip.stream.precision import LINEAR, SQUARE_ROOT, Precision
+from lmzip.stream.sequence import Pixels
+from lmzip.stream.steps import ArraySteps, Steps
 
 KERNELS = list_kernels()
 NAMES = ["numpy", *(kernel.name for kernel in KERNELS)]
 ORDERS = [Order("raster"), Order("raster", 6), Order("s-curve", 3), Order("hilbert", 1)]
+DEEP = [
+    (LINEAR, 16, 0),
+    (LINEAR, 255, 65535),
+    (SQUARE_ROOT, 1, 40000),
+]  # curve, sharpness, flatness
 
 
-def check_all(network: IntegerNetwork, order: Order, images: Images, groups: list[int]) -> None:
+def check_all(
+    network: IntegerNetwork,
+    order: Order,
+    images: Pixels,
+    groups: list[int],
+    precision: Precision | None = None,
+) -> None:
     """All kernels write what numpy writes, count the same costs, and read it again."""
-    expected = encode_images(network, order, images, get_backend(), groups=groups)
+    encode = partial(encode_images, network, order, images, precision=precision, groups=groups)
+    expected = encode(backend=get_backend())
     data = [stream.data for stream in expected]
+    shape = images.shape[1:]
     for kernel in KERNELS:
-        streams = encode_images(network, order, images, kernel, groups=groups)
+        streams = encode(backend=kernel)
         assert [stream.data for stream in streams] == data, kernel
         for found, wanted in zip(streams, expected, strict=True):
             assert np.array_equal(found.costs, wanted.costs), kernel
-        decoded = decode_images(network, order, images.shape[1:], data, groups, kernel)
+        decoded = decode_images(network, order, shape, data, groups, kernel, precision=precision)
+        assert decoded.dtype == images.dtype
         assert np.array_equal(decoded, images), kernel
+
+
+def deep_images(count: int, height: int, width: int, depth: int, channels: int = 3) -> Pixels:
+    """Return noise, a plain of two values, which agrees with its neighbours, and slopes."""
+    state = np.random.default_rng(depth)
+    white = (1 << depth) - 1
+    images = state.integers(0, white, (count, height, width, channels), np.uint16, endpoint=True)
+    images[1::3] = np.where(np.arange(width)[:, None] < width // 2, white, 0)
+    images[1::3, -1, -1] = 3
+    slopes = np.add.outer(np.arange(height), np.arange(width)) * white // (height + width)
+    images[2::3] = slopes[..., None]
+    return images
 
 
 def test_kernels_were_built() -> None:
@@ -82,11 +113,50 @@ def test_tiny_images(shape: tuple[int, int]) -> None:
         check_all(random_network(), order, harsh_images(2, *shape), [1, 1])
 
 
+@pytest.mark.parametrize("depth", range(8, 17))
+@pytest.mark.parametrize(("curve", "sharpness", "flatness"), DEEP)
+def test_deep_samples(depth: int, curve: int, sharpness: int, flatness: int) -> None:
+    precision = Precision(depth, curve, sharpness, flatness)
+    for channels in (3, 1):
+        images = deep_images(4, 6, 9, depth, channels)
+        for order in ORDERS:
+            check_all(random_network(), order, images, [1, 3], precision)
+    check_all(make_network(), Order("raster", 6), deep_images(3, 9, 10, depth), [3], precision)
+
+
 @pytest.mark.parametrize("name", [entry.name for entry in list_models()])
 def test_released_models(name: str) -> None:
     network = load_model(name).network
     order = Order("s-curve") if load_model(name).any_order else Order("raster")
     check_all(network, order, smooth_images(2, 14, 15), [1, 1])
+    check_all(network, order, deep_images(3, 14, 15, 12), [1, 2], Precision(12, LINEAR, 24, 20000))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_deep_samples_that_cannot_be_are_read_as_by_numpy(kernel: Kernel) -> None:
+    """Ten bits make three nibbles: a damaged stream may well give numbers of twelve."""
+    precision, network, groups = Precision(10, LINEAR, 16, 30000), random_network(), [2]
+    schedule = compile_schedule(Order("raster"), 5, 6, network.layers)
+    depth = choose_depth(network, schedule, precision)
+    both: list[Steps] = [
+        ArraySteps(get_backend(), depth, schedule, groups, 3),
+        runs.Steps(kernel, network, schedule, groups, 3, precision),
+    ]
+    nibbles = np.random.default_rng(0).integers(0, 16, (schedule.steps, 3, 3, 200), np.int32)
+    nibbles[:, :, 0] = 15
+    for start, stop, of_step in zip(
+        schedule.starts[:-1], schedule.starts[1:], nibbles, strict=True
+    ):
+        size = 2 * int(stop - start)
+        rows = [steps.begin(int(start), int(stop)) for steps in both]
+        for first, second, last in of_step[..., :size]:
+            assert np.array_equal(rows[0], rows[1])
+            for nibble in (first, second):
+                rows = [steps.refine(nibble) for steps in both]
+                assert np.array_equal(rows[0], rows[1])
+            rows = [steps.finish(last) for steps in both]
+    assert np.array_equal(both[0].samples, both[1].samples)
+    assert both[0].samples.max() >= 1 << 10
 
 
 @pytest.mark.parametrize("writer", NAMES)
@@ -121,6 +191,9 @@ def test_symbols_that_cannot_be_are_refused() -> None:
     for symbols in ([16, 0], [-1, 0], [0], [0, 0, 0]):
         with pytest.raises(ValueError, match="a nibble for each column"):
             steps.refine(np.array(symbols, np.int32))
+    steps.refine(np.zeros(2, np.int32))
+    with pytest.raises(ValueError, match="no more nibbles"):
+        steps.refine(np.zeros(2, np.int32))
     for start, stop in ((-1, 1), (0, 17), (3, 3), (0, 16)):
         with pytest.raises(ValueError, match="range"):
             steps.begin(start, stop)

@@ -13,36 +13,54 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lmzip.native
 from lmzip.errors import InputError, ModelError
 from lmzip.native import backends, packing
 from lmzip.native.backends import describe_backend, find_backend, list_kernels
-from lmzip.native.known_answers import KNOWN_ANSWERS, find_answers, gives_known_answers
+from lmzip.native.known_answers import (
+    DEEP_ANSWERS,
+    KNOWN_ANSWERS,
+    Cells,
+    find_answers,
+    gives_known_answers,
+)
 from lmzip.native.packing import Kernel
 from lmzip.network.backend import NumpyBackend, get_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
 from lmzip.stream import encoder
-from lmzip.stream.depths import choose_depth
+from lmzip.stream.depths import Depth, choose_depth
+from lmzip.stream.precision import LINEAR, Precision
 from lmzip.stream.steps import ArraySteps
 
 SOURCES = Path(__file__).parents[2] / "lmzip" / "native"
-PORTABLE = Kernel("portable", False)
+PORTABLE = Kernel("portable", False, False)
 
 # Each a mistake that a kernel could make: file, what it says, what the wrong one says.
 MISTAKES = {
     "rounds halves down": ("kernel_portable.c", "(value >> down) & odd.v[o]", "0u & odd.v[o]"),
     "forgets a tap": ("loops.h", "for (int u = 0; u < in->used", "for (int u = 1; u < in->used"),
     "saturates early": ("network.c", "network->activation_max};", "network->activation_max - 1};"),
-    "keeps the prior": ("mixture.c", "if (any)", "if (0)"),
-    "trusts an estimate": ("mixture.c", "return estimate + ", "return estimate + 0 * "),
-    "closes the last bin": (
+    "keeps the prior": (
         "mixture.c",
+        "if ((run->deep ? weigh_deep : weigh)",
+        "if (0 && (run->deep ? weigh_deep : weigh)",
+    ),
+    "trusts an estimate": ("mixture.h", "return estimate + ", "return estimate + 0 * "),
+    "closes the last bin": (
+        "mixture_8bit.c",
         "if (level == LEVELS)\n        return 1 <<",
         "if (0)\n        return 1 <<",
     ),
+    "sees no fraction": ("network.c", "- (1 << RANGE_BITS);", "- (1 << RANGE_BITS) & ~4095;"),
+    "does not interpolate": ("loops.h", "lanes_and(entry, within)", "lanes_set(0)"),
+    "is as sharp as before": ("mixture.c", "scale[k] * run->deep->sharpness", "scale[k] * 16"),
+    "agrees with two": ("mixture.c", "AGREEING = 3", "AGREEING = 2"),
+    "agrees for ever": ("mixture.c", "agreed[run->channel] != known", "0"),
+    "closes the last cell": ("mixture_deep.c", "samples[j] >= beyond ? WHOLE", "0 ? WHOLE"),
     "leaves the ring": ("network.c", "place < 0 ? ring : 0", "place < 0 ? ring - 1 : 0"),
     "confuses the images": (
         "network.c",
@@ -84,14 +102,25 @@ def build(folder: Path) -> ModuleType:
 def test_numpy_gives_the_known_answers() -> None:
     backend = get_backend()
 
-    def make_steps(network: IntegerNetwork, schedule: Schedule, *others: Any) -> ArraySteps:
-        return ArraySteps(backend, choose_depth(network, schedule, None), schedule, *others)
+    def choose(network: IntegerNetwork, schedule: Schedule, cells: Cells | None) -> Depth:
+        precision = None
+        if cells:
+            precision = Precision(cells.depth, LINEAR, cells.sharpness, cells.flatness)
+            assert precision.symbols == cells.symbols
+            assert np.array_equal(precision.boundaries, cells.boundaries)
+        return choose_depth(network, schedule, precision)
+
+    def make_steps(
+        network: IntegerNetwork, schedule: Schedule, groups: Any, coded: int, cells: Cells | None
+    ) -> ArraySteps:
+        return ArraySteps(backend, choose(network, schedule, cells), schedule, groups, coded)
 
     def find_intervals(network: IntegerNetwork, schedule: Schedule, *others: Any) -> Any:
-        depth = choose_depth(network, schedule, None)
-        return encoder._find_intervals(backend, depth, schedule, *others)
+        depth = choose(network, schedule, others[-1])
+        return encoder._find_intervals(backend, depth, schedule, *others[:-1])
 
     assert find_answers(make_steps, find_intervals) == KNOWN_ANSWERS
+    assert find_answers(make_steps, find_intervals, Cells()) == DEEP_ANSWERS
 
 
 @pytest.mark.parametrize("kernel", list_kernels(), ids=lambda kernel: kernel.name)

@@ -108,7 +108,7 @@ def test_ranges_do_not_matter(order: Order) -> None:
 
 
 @given(start=st.integers(0, HEIGHT * WIDTH - 1), span=st.integers(1, HEIGHT * WIDTH))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_later_pixels_do_not_matter(start: int, span: int) -> None:
     """Change every pixel from some place of the order on: nothing up to that place moves."""
     order, network = Order("hilbert"), random_network()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,32 @@ def test_saving_and_loading_prove_again(tmp_path: Path) -> None:
     path = rewrite(write_model(network, tmp_path), stream_max=EXACT - 100)
     with pytest.raises(ModelError, match=r"random\.safetensors.*stream"):
         load_integer_network(path)
+
+
+TYPES: dict[str, Callable[[Any], Any]] = {
+    "first.weight": lambda tensor: tensor + np.float32(0.25),
+    "out.weight": lambda tensor: tensor.astype(np.int32),
+    "blocks.1.conv.weight": lambda tensor: np.where(tensor == 0, np.nan, tensor),
+    "blocks.0.project.bias": lambda tensor: tensor.astype(np.float64),
+    "first.shift": lambda tensor: tensor.astype(np.int64),
+    "tables.logistic": lambda tensor: tensor[:-1],
+    "tables.log2": lambda tensor: np.append(tensor, tensor[-1:]),
+    "predictor.weight": lambda tensor: tensor + 0.25,
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_tensors_of_another_type_or_length_are_refused(name: str, tmp_path: Path) -> None:
+    """Fractions would round to the integers of the fingerprint, and are not exact."""
+    path = write_model(compact_network(), tmp_path)
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata()
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    tensors[name] = np.ascontiguousarray(TYPES[name](tensors[name]))
+    save_file(tensors, path, metadata)
+    with pytest.raises(ModelError, match=r"compact\.safetensors: ") as caught:
+        load_integer_network(path)
+    assert name.removesuffix(".weight").rpartition(".")[2] in str(caught.value)
 
 
 def rewrite(path: Path, drop: str | None = None, **changes: Any) -> Path:

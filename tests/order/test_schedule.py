@@ -81,7 +81,7 @@ def test_schedules_of_every_order_and_variant(order: Order) -> None:
 
 
 @given(height=st.integers(1, 7), width=st.integers(1, 7), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_schedules_of_random_permutations(height: int, width: int, seed: int) -> None:
     order = parse_order(np.random.default_rng(seed).permutation(height * width))
     for layers in (LAYERS, LAYERS[:1], (LAYERS[0], LAYERS[3])):

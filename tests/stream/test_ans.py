@@ -63,7 +63,7 @@ def check(bounds: Bounds, symbols: npt.NDArray[np.int64]) -> bytes:
     concentration=st.sampled_from([0.003, 0.1, 1.0, 100.0]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_words_are_those_of_textbook_rans(count: int, concentration: float, seed: int) -> None:
     bounds = draw_bounds(count, seed, concentration=concentration)
     assert (np.diff(bounds, axis=1) >= 1).all()

@@ -53,7 +53,7 @@ def cumulate(less_one: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 
 
 @given(seed=st.integers(0, 2**32 - 1), extreme=st.booleans())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_intervals_are_the_decoders_frequencies_for_all_values(seed: int, extreme: bool) -> None:
     """Encoder and decoder ask the mixture in different ways, and must hear the same."""
     drawn = draw_parameters(2, seed, extreme=extreme)
@@ -79,7 +79,7 @@ def test_intervals_are_the_decoders_frequencies_for_all_values(seed: int, extrem
 
 
 @given(seed=st.integers(0, 2**32 - 1), extreme=st.booleans())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_bounds_are_the_oracles(seed: int, extreme: bool) -> None:
     """Means, posterior weights and both nibbles, channel after channel."""
     parameters = draw_parameters(4, seed, extreme=extreme)

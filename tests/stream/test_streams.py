@@ -67,7 +67,7 @@ def test_many_images_of_one_pixel() -> None:
     count=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_any_shape_and_content(
     order: Order | None, height: int, width: int, channels: int, count: int, seed: int
 ) -> None:

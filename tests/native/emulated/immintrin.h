@@ -66,11 +66,6 @@ OPERATION _mm512_max_epi32(__m512i x, __m512i y) {
     return x;
 }
 
-OPERATION _mm512_srai_epi32(__m512i x, int bits) {
-    EACH x.v[o] >>= bits;
-    return x;
-}
-
 OPERATION _mm512_srav_epi32(__m512i x, __m512i bits) {
     EACH x.v[o] >>= (uint32_t)bits.v[o] < 32 ? bits.v[o] : 31;
     return x;
