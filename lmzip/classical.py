@@ -4,6 +4,8 @@
     deflate  samples predicted by one fixed rule, split into byte planes, then zlib
     png      the image data stream (IDAT) of a PNG file; Pillow writes and reads it
     webp     the VP8L chunk of a lossless WebP file; Pillow writes and reads it
+    jpeg2000 the packets of a JPEG 2000 codestream; Pillow writes and reads it. For pictures that
+             once were JPEG 2000, with losses: a few coefficients there, a mystery elsewhere
 
 Only the streams are stored: our own header has the size and the mode.
 """
@@ -21,12 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.errors import DamagedError, FormatError
-from lmzip.limits import SAMPLE_BYTE, WEBP_PIXEL, inflate
+from lmzip.jpeg2000_headers import join_codestream, split_codestream
+from lmzip.limits import JPEG2000_SAMPLE, SAMPLE_BYTE, WEBP_PIXEL, Limits, inflate
 from lmzip.picture import Mode, Samples
 from lmzip.png_chunks import join_png, split_png
 
-RAW, NETWORK, WEBP, PNG, DEFLATE = 0, 1, 2, 3, 4
-METHOD_NAMES = {RAW: "raw", NETWORK: "network", WEBP: "webp", PNG: "png", DEFLATE: "deflate"}
+RAW, NETWORK, WEBP, PNG, DEFLATE, JPEG2000 = 0, 1, 2, 3, 4, 5
+METHOD_NAMES = {
+    **{RAW: "raw", NETWORK: "network", WEBP: "webp", PNG: "png", DEFLATE: "deflate"},
+    JPEG2000: "jpeg2000",
+}
 
 _WEBP_MAX_SIDE = 16383
 # Pillow's mode for our samples, and how a PNG calls it (bit depth, colour type).
@@ -39,6 +45,7 @@ _PNG_MODES = {
     "RGBA": ("RGBA", 8, 6),
     "L16": ("I;16", 16, 0),
 }
+_JPEG2000_MODES = ("L", "RGB", "L16")
 _WEBP_MODES = {"1": "RGB", "L": "RGB", "P": "RGB", "RGB": "RGB", "LA": "RGBA", "RGBA": "RGBA"}
 
 
@@ -57,18 +64,23 @@ def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[i
     candidates += [(DEFLATE, data) for data in _encode_deflate(samples, predictors, level)]
     if mode.name in _PNG_MODES and (thorough or not webp):
         candidates.append((PNG, _encode_png(samples, mode, thorough)))
+    if mode.name in _JPEG2000_MODES and (thorough or mode.deep):
+        candidates += [(JPEG2000, data) for data in _encode_jpeg2000(samples, mode)]
     return min(candidates, key=lambda candidate: len(candidate[1]))
 
 
 def estimate_memory(method: int, mode: Mode, height: int, width: int) -> int:
     """Return the bytes of memory that `decode_classical` may take, its result included."""
-    by_pixel = WEBP_PIXEL if method == WEBP else 0
+    by_pixel = {WEBP: WEBP_PIXEL, JPEG2000: JPEG2000_SAMPLE * mode.channels}.get(method, 0)
     return height * (width * by_pixel + _row_bytes(mode, width, 8) * SAMPLE_BYTE)
 
 
 def decode_classical(method: int, data: bytes, mode: Mode, height: int, width: int) -> Samples:
     """Return the samples (H, W, C); raises FormatError or DamagedError."""
-    decoders = {RAW: _decode_raw, DEFLATE: _decode_deflate, PNG: _decode_png, WEBP: _decode_webp}
+    decoders = {
+        **{RAW: _decode_raw, DEFLATE: _decode_deflate, PNG: _decode_png, WEBP: _decode_webp},
+        JPEG2000: _decode_jpeg2000,
+    }
     if method not in decoders:
         raise FormatError(f"unknown coding method {method}")
     try:
@@ -212,11 +224,39 @@ def _decode_webp(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     return chosen > 127 if mode.dtype is np.bool_ else np.ascontiguousarray(chosen)
 
 
+def _encode_jpeg2000(samples: Samples, mode: Mode) -> Iterator[bytes]:
+    from PIL import Image, features
+
+    if not features.check("jpg_2000"):
+        return
+    image = Image.fromarray(samples[..., 0] if mode.channels == 1 else samples)
+    file = io.BytesIO()
+    image.save(file, "JPEG2000", no_jp2=True, irreversible=False, mct=int(mode.channels == 3))
+    height, width, channels = samples.shape
+    packets = split_codestream(file.getvalue(), height, width, channels, mode.bits)
+    # An OpenJPEG that writes other headers is not what we could read, and a constant picture would
+    # take fewer bytes than a decoder believes.
+    if packets is not None and samples.size <= Limits().count_plausible(len(packets)):
+        yield packets
+
+
+def _decode_jpeg2000(data: bytes, mode: Mode, height: int, width: int) -> Samples:
+    from PIL import features
+
+    if mode.name not in _JPEG2000_MODES:
+        raise FormatError(f"mode {mode.name} cannot be stored as JPEG 2000")
+    if not features.check("jpg_2000"):
+        raise FormatError("this installation of Pillow cannot read JPEG 2000")
+    stream = join_codestream(data, height, width, mode.channels, mode.bits)
+    values = np.asarray(_open_image(stream, "JPEG2000"))
+    return values.reshape(height, width, mode.channels).astype(mode.dtype)
+
+
 _pillow_lock = threading.Lock()
 
 
 def _open_image(file: bytes, kind: str) -> Any:
-    """Open a PNG or WebP file of our own making, however many pixels it has.
+    """Open a file of our own making, however many pixels it has.
 
     Pillow refuses large pictures because headers may lie; this one has been checked.
     """

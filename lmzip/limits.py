@@ -25,8 +25,9 @@ _INFLATE_AT_ONCE = 1 << 20  # bytes of memory taken before anything comes out
 # ones have any number. This many are let pass whatever their bytes: a tile of lmzip's own making.
 _FREE_SAMPLES = 1 << 19
 # Bytes of memory, as measured and rounded up: of a pixel that a network decodes, of a byte of
-# samples that is decoded classically or read from an image file, of a pixel that libwebp decodes.
-NETWORK_PIXEL, SAMPLE_BYTE, WEBP_PIXEL = 700, 6, 20
+# samples that is decoded classically or read from an image file, of a pixel that libwebp decodes,
+# of a sample that OpenJPEG decodes.
+NETWORK_PIXEL, SAMPLE_BYTE, WEBP_PIXEL, JPEG2000_SAMPLE = 700, 6, 20, 8
 # Likewise of a pixel that Pillow reads, in whatever mode, and of a sample that is written as text.
 PILLOW_PIXEL, PLAIN_SAMPLE = 24, 100
 FRAME_PIXEL = 8  # of a pixel of an animation, all of which is in memory: four samples of 16 bits
@@ -39,7 +40,8 @@ class Limits:
     pixels:   of an image; of all images of a batch or frames of a file, which are kept together
     images:   of an archive; frames of an animation, pages of a document
     metadata: bytes of metadata and of other descriptions, inflated: of an image, or of an index
-    density:  samples for each byte of a network's streams, which bounds the time of decoding
+    density:  samples for each byte of a network's streams, and of JPEG 2000, which bounds the time
+              of decoding
     memory:   bytes that decoding or reading one image may take, as estimated beforehand
     """
 
@@ -97,9 +99,13 @@ class Limits:
 
     def check_density(self, samples: int, size: int) -> None:
         """Raise LimitError if streams of `size` bytes hold more samples than they plausibly can."""
-        most = _FREE_SAMPLES + self.density * size
+        most = self.count_plausible(size)
         if samples > most:
             raise _too_much("density", f"{samples} samples in {size} bytes", most)
+
+    def count_plausible(self, size: int) -> int:
+        """Return how many samples streams of `size` bytes may hold."""
+        return _FREE_SAMPLES + self.density * size
 
 
 LIMIT_FLAGS = {

@@ -12,7 +12,7 @@ import pytest
 from support.networks import ANY_ORDER, compact_network, write_model
 
 import lmzip
-from lmzip.classical import DEFLATE, NETWORK, PNG, RAW, WEBP, encode_classical
+from lmzip.classical import DEFLATE, JPEG2000, NETWORK, PNG, RAW, WEBP, encode_classical
 from lmzip.container.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
 from lmzip.container.binary import Writer
 from lmzip.container.image_file import Chunk, write_image
@@ -195,6 +195,7 @@ def bombs(model: Path) -> dict[str, bytes]:
         "deflate": classical_file(8192, 8192, DEFLATE, b"\0" + zeros[:1000]),
         "png": classical_file(8192, 8192, PNG, zeros[:1000]),
         "webp": classical_file(big, big, WEBP, b"\x2f" + sides + webp[5:]),
+        "jpeg2000": classical_file(8192, 8192, JPEG2000, bytes(20)),
         "sides": classical_file((1 << 31) - 1, (1 << 31) - 1, RAW, b""),
     }
 
@@ -202,7 +203,7 @@ def bombs(model: Path) -> dict[str, bytes]:
 NAMES = (
     "metadata", "metadata of version 1", "order", "order of version 1", "index",
     "metadata in an index", "batch", "one word", "tiles", "hilbert", "raw", "deflate", "png",
-    "webp", "sides",
+    "webp", "jpeg2000", "sides",
 )  # fmt: skip
 
 

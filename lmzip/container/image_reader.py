@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmzip.classical import NETWORK, decode_classical, estimate_memory
+from lmzip.classical import JPEG2000, NETWORK, decode_classical, estimate_memory
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
@@ -220,7 +220,7 @@ def _check_pieces(
     """
     whole = 2 * wanted.height * wanted.width * header.mode.channels
     whole *= np.dtype(header.mode.dtype).itemsize
-    streams = [p for p in pieces if p.chunk.method == NETWORK and p.chunk.data]
+    streams = [p for p in pieces if p.chunk.method in (NETWORK, JPEG2000) and p.chunk.data]
     samples = sum(math.prod(piece.place.shape) for piece in streams)
     limits.check_density(samples, sum(len(piece.chunk.data) for piece in streams))
     largest = 0
