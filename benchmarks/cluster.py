@@ -10,8 +10,8 @@
 
 Printed: CPU seconds of the workers for each image, without their starts, against those of the
 process alone (throughput per core, whatever else the machine does), wall times, the shards that
-were made twice, and the scheduler's memory as the run goes on. CIFAR-10's images are written as PNG
-files once, and the shards of the process alone are made once: the script may be started again.
+were written twice, and the scheduler's memory as the run goes on. CIFAR-10's images are written as
+PNG files once, and the shards of the process alone are made once: the script may be started again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
 from distributed import Client
@@ -71,6 +73,11 @@ def read_memory(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
+def count_running(dask_worker: Any) -> int:
+    """Return the tasks that a worker runs, also those that the scheduler has given up."""
+    return len(dask_worker.active_threads)
+
+
 @dataclass
 class Cluster:
     """A scheduler and its workers, each a process."""
@@ -82,7 +89,8 @@ class Cluster:
     cpu: dict[int, float] = field(default_factory=dict)  # by process, also of those that ended
     memory: list[float] = field(default_factory=list)
     startup: float = 0.0  # CPU seconds of a worker until it is ready
-    written: dict[str, set[int]] = field(default_factory=dict)  # the files that a shard has been
+    # The files that a shard has been: their inodes and times.
+    written: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
 
     def add_worker(self) -> None:
         log = open(self.folder / f"worker-{len(self.workers)}.log", "wb")  # noqa: SIM115
@@ -100,6 +108,12 @@ class Cluster:
             client.wait_for_workers(len(self.workers), timeout=300)
         self.startup = sum(read_cpu(worker.pid) for worker in self.workers) / len(self.workers)
 
+    def wait_for_strays(self) -> None:
+        """Wait until no worker goes on with a task of the client that was killed."""
+        with Client(self.address, timeout="120s", set_as_default=False) as client:
+            while any(client.run(count_running).values()):
+                time.sleep(POLL)
+
     def count_cpu(self) -> float:
         """Return the CPU seconds of all workers so far, without their starts."""
         return sum(self.cpu.values()) - self.startup * len(self.workers)
@@ -107,13 +121,14 @@ class Cluster:
     def kill_worker(self) -> None:
         victim = next(worker for worker in self.workers if worker.poll() is None)
         self.observe()
-        victim.send_signal(signal.SIGKILL)
+        victim.kill()
         victim.wait()
 
     def observe(self, shards: Path | None = None) -> None:
         """Note the workers' CPU time, the scheduler's memory, and which shards are new files."""
         for path in shards.glob("shard-*.lmz") if shards else ():
-            self.written.setdefault(path.name, set()).add(path.stat().st_ino)
+            status = path.stat()
+            self.written.setdefault(path.name, set()).add((status.st_ino, status.st_mtime_ns))
         for worker in self.workers:
             if worker.poll() is None:
                 self.cpu[worker.pid] = max(self.cpu.get(worker.pid, 0.0), read_cpu(worker.pid))
@@ -196,27 +211,38 @@ def make_on_cluster(cluster: Cluster, arguments: list[str], folder: Path, shards
     log, began = folder.with_suffix(".log"), time.monotonic()
     kills = {shards // 4: "worker", shards // 2: "restart", 3 * shards // 4: "client"}
     client = start_client(arguments, log)
-    while client.poll() is None:
-        time.sleep(POLL)
-        cluster.observe(folder)
-        done = count_shards(folder)
-        for due in [number for number in kills if done >= number]:
-            what = kills.pop(due)
-            print(f"  {done} shards there: {what}", flush=True)
-            if what == "worker":
-                cluster.kill_worker()
-            elif what == "restart":
-                cluster.add_worker()
-            else:
-                client.send_signal(signal.SIGKILL)
-                client.wait()
-                client = start_client(arguments, log)
+    try:
+        while client.poll() is None:
+            time.sleep(POLL)
+            cluster.observe(folder)
+            done = count_shards(folder)
+            for due in [number for number in kills if done >= number]:
+                what = kills.pop(due)
+                print(f"  {done} shards there: {what}", flush=True)
+                if what == "worker":
+                    cluster.kill_worker()
+                elif what == "restart":
+                    cluster.add_worker()
+                else:
+                    client.kill()
+                    client.wait()
+                    client = start_client(arguments, log)
+    finally:
+        client.kill()  # if it has not ended
+        client.wait()
     assert client.returncode == 0, log.read_text()
     assert not kills, f"not reached: {kills}"
     return time.monotonic() - began
 
 
+def end_by_exception(number: int, frame: FrameType | None) -> NoReturn:
+    """Let a signal unwind the stack, so that the processes of a cluster end with this one."""
+    sys.exit(128 + number)
+
+
 def main() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end_by_exception)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
@@ -234,6 +260,8 @@ def main() -> None:
     print(f"alone: {1000 * cpu / options.images:.2f} ms CPU an image", flush=True)
     with run_cluster(work / "cluster", WORKERS) as cluster:
         wall = make_on_cluster(cluster, compress, together, options.shards)
+        cluster.wait_for_strays()
+        cluster.observe(together)
         spent = cluster.count_cpu()
         each = 1000 * spent / options.images
         print(f"cluster: {each:.2f} ms CPU an image, {wall:.0f} s of wall time")
@@ -243,7 +271,8 @@ def main() -> None:
         assert digests(together) == digests(alone), "shards differ"
         assert count_shards(together) == options.shards
         twice = sum(len(files) > 1 for files in cluster.written.values())
-        print(f"{options.shards} shards, byte for byte those of one process; {twice} made twice")
+        print(f"{options.shards} shards, byte for byte those of one process; {twice} written twice")
+        assert not twice
         began = time.monotonic()
         verify = [*LMZIP, "verify", str(together / "manifest.json"), "--scheduler", cluster.address]
         subprocess.run(verify, check=True, stdout=subprocess.DEVNULL)

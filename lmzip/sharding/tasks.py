@@ -1,7 +1,8 @@
 """What a worker does: make one shard, or verify one file.
 
-A task may run twice, on two machines at once, or be killed at any moment: a shard gets its name
-when it is whole, its record follows, and making it again gives the same bytes.
+A task may be killed at any moment, or run on two machines at once: a worker that has lost its
+client goes on, and the same command gives its shard to another. So a shard gets its name when it is
+whole, its record follows, and whoever comes second leaves both as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import os
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from lmzip.limits import Limits
 from lmzip.options import AUTO
 from lmzip.picture import Picture
 from lmzip.progress import Progress
-from lmzip.sharding.manifest import Remark, Shard
+from lmzip.sharding.manifest import MANIFEST, Remark, Shard, read_manifest
 from lmzip.sharding.plan import Listed, Recipe, ShardTask, installed_version
 from lmzip.storage import is_remote, name_errors, open_ranges, to_path, write_whole
 
@@ -74,9 +76,7 @@ def write_shard(task: ShardTask, progress: Progress | None = None) -> Made:
         failures=tuple(failures),
         losses=tuple(losses),
     )
-    write_whole(task.path, data)
-    write_whole(task.record, shard.to_json())
-    return Made(shard, time.monotonic() - began)
+    return Made(_store(task, shard, data), time.monotonic() - began)
 
 
 def _find_shard(task: ShardTask) -> Shard | None:
@@ -84,10 +84,54 @@ def _find_shard(task: ShardTask) -> Shard | None:
     try:
         with name_errors(task.record):
             shard = Shard.from_json(task.record.read_bytes())
-            whole = task.path.stat().st_size == shard.size
+        return shard if _is_made(task, shard) else None
     except (FileNotFoundError, FormatError):
         return None
-    return shard if whole and shard.digest == task.digest and not shard.failures else None
+
+
+def _find_in_manifest(task: ShardTask) -> Shard | None:
+    """Return the shard if the set has been completed in the meantime: its record is gone then."""
+    try:
+        shards = read_manifest(task.path.with_name(MANIFEST), task.recipe.limits).shards
+        return next((s for s in shards if s.name == task.name and _is_made(task, s)), None)
+    except (FileNotFoundError, FormatError):
+        return None
+
+
+def _is_made(task: ShardTask, shard: Shard) -> bool:
+    """Whether a record is that of the task, and its file is there; raises FileNotFoundError."""
+    with name_errors(task.path):
+        whole = task.path.stat().st_size == shard.size
+    return whole and shard.digest == task.digest and not shard.failures
+
+
+def _store(task: ShardTask, shard: Shard, data: bytes) -> Shard:
+    """Write a shard and its record, and return it; or return the one that another has written.
+
+    Raises InputError if the set is made from other pictures or options by now. Only what is not
+    this task's shard is replaced: an earlier plan's, or a cut one.
+    """
+    try:
+        task.read_listing()
+    except FileNotFoundError:
+        if (found := _find_in_manifest(task)) is not None:
+            return found
+        raise
+    try:
+        write_whole(task.path, data, overwrite=False)
+    except FileExistsError:
+        if (found := _find_shard(task)) is not None:
+            return found
+        if not _holds(task.path, data):
+            write_whole(task.path, data)
+    write_whole(task.record, shard.to_json())
+    return shard
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether these are the bytes of a file: its writer may have been lost before the record."""
+    with name_errors(path):
+        return path.stat().st_size == len(data) and path.read_bytes() == data
 
 
 def _read_pictures(

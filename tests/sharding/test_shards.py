@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from support.cli_runner import Cli, Result, make_picture, write_image
 
 import lmzip
-from lmzip.sharding import Manifest, tasks
+from lmzip.sharding import (
+    Here,
+    Listed,
+    Made,
+    Manifest,
+    Recipe,
+    open_run,
+    plan_shards,
+    tasks,
+)
 from lmzip.sharding.plan import ShardTask
 
 COUNT, SIZE = 7, 3
@@ -115,6 +126,89 @@ def test_a_shard_that_is_missing_or_cut_is_made_again(cli: Cli) -> None:
     result = shard(cli, "set")
     assert (result.code, result.err) == (0, "lmzip: 1 of 3 shards are there already\n")
     assert contents("set") == whole
+
+
+@pytest.mark.parametrize("store", ["", "memory://"])
+@pytest.mark.parametrize("state", ["named", "recorded", "completed"])
+def test_a_shard_that_another_worker_made_meanwhile_is_not_written_again(
+    state: str, store: str, cli: Cli, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether that one has got its name, its record, or is part of a set that is complete."""
+    if store:
+        pytest.importorskip("upath")
+    from lmzip.storage import find_files, to_path, write_whole
+
+    target = f"{store}{state}"
+    recipe = Recipe(lmzip.Options(model=str(cli.model)))
+    pictures = [Listed(0, file) for file in find_files(photos)]
+    plan = plan_shards([str(photos)], pictures, target, COUNT, recipe)
+    (task,) = plan.tasks
+    pack, written = lmzip.pack_archive, list[str]()
+
+    def record_writing(path: Path, data: bytes, *, overwrite: bool = True) -> None:
+        write_whole(path, data, overwrite=overwrite)  # raises if it is refused
+        written.append(path.name)
+
+    def come_second(*arguments: Any) -> bytes:
+        """While this worker packs, another one makes the whole shard."""
+        monkeypatch.setattr(tasks, "pack_archive", pack)
+        if state == "completed":
+            assert all(isinstance(made, Made) for _, made in run.make(Here()))
+        else:
+            tasks.write_shard(task)
+        if state == "named":
+            task.record.unlink()
+        written.clear()
+        data = pack(*arguments)
+        # What is learnt from pictures differs from time to time, and so do the bytes.
+        return data if state == "named" else data + b"of another"
+
+    to_path(target).mkdir(parents=True, exist_ok=True)
+    run = open_run(plan, target, recipe.limits)
+    task.record.parent.mkdir(parents=True, exist_ok=True)
+    plan.write_listing()
+    monkeypatch.setattr(tasks, "write_whole", record_writing)
+    monkeypatch.setattr(tasks, "pack_archive", come_second)
+    monkeypatch.setattr(tasks, "_compare", lambda *_: None)
+    made = tasks.write_shard(task).shard
+    assert written == ([task.record.name] if state == "named" else [])
+    assert made.sha256 == hashlib.sha256(task.path.read_bytes()).hexdigest()
+    left = {file.relative for file in find_files(to_path(target))}
+    if state == "completed":
+        assert left == {"manifest.json", task.name}
+    else:
+        assert left == {task.name, "unfinished/listing.jsonl", f"unfinished/{task.name}.json"}
+
+
+@pytest.mark.parametrize("completed", [True, False])
+def test_a_worker_of_an_earlier_plan_writes_nothing(
+    completed: bool, cli: Cli, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client was lost, and the set is made anew from other pictures, or has been."""
+    from lmzip.storage import find_files
+
+    recipe = Recipe(lmzip.Options(model=str(cli.model)))
+    pictures = [Listed(0, file) for file in find_files(photos)]
+    plan = plan_shards([str(photos)], pictures, "set", SIZE, recipe)
+    pack, left = lmzip.pack_archive, dict[str, bytes]()
+
+    def come_late(*arguments: Any) -> bytes:
+        monkeypatch.setattr(tasks, "pack_archive", pack)
+        if completed:
+            (photos / "1/5.png").unlink()  # there is no third shard then
+            assert shard(cli, "set", "-f").code == 0
+        else:
+            plan_shards([str(photos)], pictures[1:], "set", SIZE, recipe).write_listing()
+        left.update(contents("set"))
+        return pack(*arguments)
+
+    Path("set/unfinished").mkdir(parents=True)
+    plan.write_listing()
+    monkeypatch.setattr(tasks, "pack_archive", come_late)
+    with pytest.raises((FileNotFoundError, lmzip.InputError), match=r"unfinished/listing\.jsonl"):
+        tasks.write_shard(plan.tasks[2])
+    assert contents("set") == left
+    assert completed == ("manifest.json" in left)
 
 
 def test_other_pictures_or_options_are_noticed(cli: Cli, photos: Path) -> None:

@@ -93,8 +93,9 @@ class _Proxy(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         part = content[: len(content) // 2] if fault == CUT else content
-        self.wfile.write(part)
+        # Noted before it is sent: whoever has the answer may ask at once what was fetched.
         self.store.requests.append((self.command, self.path, len(part)))
+        self.wfile.write(part)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on  # noqa: N815
 
