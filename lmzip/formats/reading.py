@@ -16,7 +16,7 @@ import numpy as np
 from PIL import UnidentifiedImageError
 
 from lmzip.errors import InputError
-from lmzip.formats import png, pnm, tiff, webp
+from lmzip.formats import leftovers, png, pnm, tiff, webp
 from lmzip.formats.metadata import metadata_from_chunks, name_rest
 from lmzip.formats.pillow_images import PILLOW_ERRORS, open_image, picture_from_image
 from lmzip.limits import PILLOW_PIXEL, Limits, resolve_limits
@@ -29,6 +29,11 @@ READABLE_SUFFIXES = (
 )  # fmt: skip
 LOSSY_SUFFIXES = (".jpg", ".jpeg")
 _PILLOW_FORMATS = ("TIFF", "BMP", "WEBP", "GIF", "QOI", "JPEG")
+_NAME_LOSSES = {
+    "BMP": leftovers.name_bmp_losses,
+    "QOI": leftovers.name_qoi_losses,
+    "WEBP": webp.name_losses,
+}
 _PNG_MODES = {
     (png.GREY, 16): "L16",
     (png.GREY_ALPHA, 8): "LA",
@@ -149,9 +154,7 @@ def _read_with_pillow(data: bytes, limits: Limits) -> Reading:
             raise
         except PILLOW_ERRORS as error:
             raise InputError(describe_failure(kind, error)) from None
-    losses: tuple[str, ...] = ()
-    if kind == "WEBP":
-        losses = webp.name_losses(data)
+    losses = _NAME_LOSSES[kind](data) if kind in _NAME_LOSSES else ()
     if kind == "JPEG" or (kind == "WEBP" and webp.is_lossy(data)) or in_jpeg:
         name = {"WEBP": "WebP", "TIFF": "JPEG in TIFF"}.get(kind, kind)
         remarks.append(f"stored exactly, its pixels take more bytes than this {name}")

@@ -76,7 +76,6 @@ def test_another_reader_reads_what_we_wrote(colour, depth):
     step=st.sampled_from([1, 3, 8]),
     seed=st.integers(0, 1000),
 )
-@settings(deadline=None)
 def test_every_sequence_of_row_filters_is_undone(filters, width, step, seed):
     """Filter by the specification's formulas, one byte at a time, and read the result."""
     colour, depth = {1: (GREY, 8), 3: (RGB, 8), 8: (RGB_ALPHA, 16)}[step]
@@ -173,7 +172,7 @@ def test_chunks_of_impossible_lengths_are_named(colour, chunk):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_no_damage_raises_anything_else(data):
     good = bytearray(write_with_pypng(make_samples(RGB, 8, 4, 5), RGB, 8, interlace=True))
     for _ in range(data.draw(st.integers(1, 3))):
