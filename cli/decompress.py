@@ -98,9 +98,10 @@ def decompress_command(
     for source in sources:
         with report.file(source.name):
             failures = report.failures
+            version = None if keep else source.version()
             job.restore(source, region, only)
             if not keep and report.failures == failures:
-                job.remove(source)
+                job.remove(source, version)
     return report.finish()
 
 

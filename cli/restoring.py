@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,9 +88,14 @@ class Restoration:
         self._write(source, self.targets.of(source, suffix), suffix, [picture], began)
         self._name_losses(source.name, losses)
 
-    def remove(self, source: Source) -> None:
-        """Delete an input, if all of it has been written to files."""
+    def remove(self, source: Source, read: Hashable) -> None:
+        """Delete an input, if all of it has been written to files.
+
+        Raises InputError if it is not the file any more that was read.
+        """
         if source.name in self.targets.written.values() and not source.is_stdin:
+            if source.version() != read:
+                raise InputError("not deleted: it changed after it was read")
             with name_errors(source.path):
                 source.path.unlink()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from support.cli_runner import Cli
 
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
@@ -12,6 +13,12 @@ from lmzip.network.integer_network import save_integer_network
 
 # Tests are many small computations: threads would only wait for each other.
 torch.set_num_threads(1)
+
+# A busy machine must not fail a test: no example has to be drawn or tried within a time.
+settings.register_profile(
+    "untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

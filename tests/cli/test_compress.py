@@ -204,9 +204,8 @@ def test_rm_needs_verification(cli):
 def test_a_mismatch_leaves_everything_as_it_was(cli, monkeypatch, archive):
     """A codec that brings back other pixels is caught before anything is written or removed."""
     write_image(Path("x.png"))
-    module = sys.modules["lmzip.cli.compress"]
     other = make_picture(seed=9)
-    monkeypatch.setattr(module, "decompress_picture", lambda *_, **__: other)
+    monkeypatch.setattr("lmzip.cli.compressing.decompress_picture", lambda *_, **__: other)
     monkeypatch.setattr(lmzip.Archive, "pictures", lambda *_: [other])
     result = cli.compress("--rm", "x.png", *archive)
     name = "x.lmz" if archive else "x.png"
@@ -302,7 +301,7 @@ def test_long_names_and_names_that_are_no_text(cli):
 
 def test_a_folder_that_is_missing_is_noticed_before_the_work(cli, monkeypatch):
     write_image(Path("a.png"))
-    monkeypatch.setattr("lmzip.cli.compress.compress_picture", None)
+    monkeypatch.setattr("lmzip.cli.compressing.compress_picture", None)
     result = cli.compress("a.png", "-o", "nowhere/a.lmz")
     assert (result.code, result.err) == (1, "lmzip: a.png: nowhere is not a folder\n")
 
@@ -409,7 +408,7 @@ def test_a_bug_is_one_line_too(cli, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(sys.modules["lmzip.cli.compress"], "compress_picture", fail)
+    monkeypatch.setattr("lmzip.cli.compressing.compress_picture", fail)
     result = cli.compress("-f", "a.png")
     assert (result.code, result.err) == (
         1,

@@ -96,6 +96,24 @@ def test_a_file_that_changes_while_it_is_read(cli, change):
     assert os.listdir() == ["x.lmz"]
 
 
+def test_a_compressed_file_that_is_replaced_while_it_is_restored_is_not_deleted(cli, monkeypatch):
+    picture = write_image(Path("x.png"))
+    assert cli.compress("--rm", "x.png").code == 0
+
+    def replace_it(*arguments, **options):
+        Path("x.lmz").write_bytes(b"something new")
+        return decompress_picture(*arguments, **options)
+
+    monkeypatch.setattr("lmzip.cli.restoring.decompress_picture", replace_it)
+    result = cli.decompress("--rm", "x.lmz")
+    assert (result.code, result.err) == (
+        1, "lmzip: x.lmz: not deleted: it changed after it was read\n"
+    )  # fmt: skip
+    assert Path("x.lmz").read_bytes() == b"something new"
+    back = read_picture(Path("x.png").read_bytes()).picture
+    np.testing.assert_array_equal(back.samples, picture.samples)
+
+
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT])
 def test_a_target_that_cannot_be_written(cli, number):
     """A disk that is read-only or full, a folder of someone else: the input stays."""

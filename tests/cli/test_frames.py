@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.animations import make_animations, make_frames, show
-from support.cli_runner import write_image
+from support.cli_runner import make_picture, write_image
 
 import lmzip
 from lmzip.formats.frames import read_frames
@@ -187,7 +188,35 @@ LOSSES = {
     "x.ppm": (lambda data: data.replace(b"P6\n", b"P6\n# by hand\n"), "comments"),
     "y.ppm": (lambda data: data + data, "bytes after the end of the image"),
     "x.webp": (lambda data: _with_chunk(data, b"priv"), "chunks priv"),
+    "x.bmp": (lambda data: data + b"m", "1 byte after the end of the image"),
+    "y.bmp": (lambda _: _make_bmp(40, 0, alpha=9), "the fourth byte of its pixels"),
+    "z.bmp": (lambda _: _make_bmp(56, 3, alpha=9), "the fourth byte of its pixels"),
+    "profile.bmp": (lambda _: _make_bmp(124, 0, profile=b"colours"), "the colour profile"),
+    "x.qoi": (lambda data: data + b"more", "4 bytes after the end of the image"),
+    "y.qoi": (lambda data: data[:13] + b"\1" + data[14:], "that its colours are linear"),
 }
+
+
+def _make_bmp(size: int, compression: int, *, alpha: int = 0, profile: bytes = b"") -> bytes:
+    """Return a picture of 32 bits a pixel, in which no header says what the last 8 are."""
+    fields = (size, 18, 12, 1, 32, compression, 0, 0, 0, 0, 0)
+    masks = (0xFF0000, 0xFF00, 0xFF, 0) if compression else (0, 0, 0, 0)
+    header = struct.pack("<IiiHHIIiiII4I", *fields, *masks)[:size].ljust(size, b"\0")
+    if profile:
+        header = header[:56] + b"DEBM" + bytes(52)
+        header += struct.pack("<III", size + 18 * 12 * 4, len(profile), 0)
+    pixels = make_picture("RGBA").samples.copy()
+    pixels[..., 3] = alpha
+    start = struct.pack("<IHHI", 0, 0, 0, 14 + size)
+    return b"BM" + start + header + pixels.tobytes() + profile
+
+
+def test_bytes_without_a_meaning_are_no_loss_if_they_are_zero(cli):
+    for number, header in enumerate(((40, 0), (56, 3), (108, 3))):
+        Path(f"{number}.bmp").write_bytes(_make_bmp(*header))
+        result = cli.compress("--rm", f"{number}.bmp")
+        assert (result.code, result.err) == (0, "")
+    assert sorted(os.listdir()) == ["0.lmz", "1.lmz", "2.lmz"]
 
 
 def _with_chunk(data: bytes, kind: bytes) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 from support.cli_runner import make_picture, start, write_image
 from support.networks import ANY_ORDER, compact_network, write_model
@@ -163,6 +164,68 @@ def test_layouts_that_are_not_supported_are_not_called_damaged(cli):
     assert "damaged" not in result.err
 
 
+def test_tiff_files_of_a_kind_that_libtiff_cannot_read(cli):
+    """One line by lmzip, and none by the library below it."""
+    tifffile.imwrite("x.tiff", make_picture().samples, photometric="rgb", compression="deflate")
+    before, tag, after = Path("x.tiff").read_bytes().partition(struct.pack("<HHI", 259, 3, 1))
+    Path("x.tiff").write_bytes(before + tag + struct.pack("<H", 50001) + after[2:])
+    result = cli.compress("x.tiff")
+    assert (result.code, result.err) == (
+        1, "lmzip: x.tiff: TIFF compression 50001 is not supported\n"
+    )  # fmt: skip
+
+
+def test_jpeg_inside_tiff_is_taken_with_a_warning(cli):
+    image = Image.fromarray(np.kron(make_picture().samples, np.ones((4, 4, 1), np.uint8)))
+    image.save("x.tiff", compression="jpeg")
+    result = cli.compress("--rm", "x.tiff")
+    assert result.code == 0
+    assert "stored exactly, its pixels take more bytes than this JPEG in TIFF" in result.err
+    assert "not deleted: it is smaller than the output" in result.err
+    assert Path("x.tiff").exists()
+
+
+def test_a_folder_with_files_that_share_a_stem(cli):
+    pictures = {ending: make_picture(seed=n) for n, ending in enumerate(("bmp", "png", "tiff"))}
+    for ending, picture in pictures.items():
+        write_image(Path(f"in/deep/a.{ending}"), picture)
+    result = cli.compress("-r", "--rm", "in")
+    assert (result.code, result.err) == (0, "")
+    assert sorted(os.listdir("in/deep")) == [f"a.{ending}.lmz" for ending in pictures]
+    assert cli.decompress("-r", "--rm", "in").code == 0
+    assert sorted(os.listdir("in/deep")) == [f"a.{ending}" for ending in pictures]
+    for ending, picture in pictures.items():
+        back = read_picture(Path(f"in/deep/a.{ending}").read_bytes())
+        assert back.format.lower() == ending
+        np.testing.assert_array_equal(back.picture.samples, picture.samples)
+
+
+def test_one_image_is_not_one_images(cli):
+    write_image(Path("in/a.png"))
+    Path("in/b.jpg").write_bytes(b"")
+    result = cli.compress("-r", "in", "--archive", "-o", "one.lmz")
+    assert "1 JPEG file skipped" in result.err
+    assert "  archive   1 image, 18x12 pixels, RGB\n" in cli("info", "one.lmz").out
+
+
+def test_metadata_is_called_by_its_name(cli):
+    """Not by the tags that it has in our files."""
+    exif = Image.Exif()
+    exif[271] = "Camera Works"
+    image = Image.new("RGB", (5, 5))
+    image.save("x.png", icc_profile=b"profile", dpi=(300, 300), exif=exif)
+    cli.compress("x.png")
+    for ending, missing in {
+        "bmp": "EXIF data, the colour profile",
+        "qoi": "EXIF data, the colour profile, the resolution",
+        "webp": "the resolution",
+    }.items():
+        result = cli.decompress("x.lmz", "-o", f"y.{ending}")
+        assert (result.code, result.err) == (
+            0, f"lmzip: y.{ending}: warning: {ending} has no place for {missing}\n"
+        )  # fmt: skip
+
+
 def test_a_hint_is_given_once(cli):
     for name in ("a", "b", "c"):
         write_image(Path(f"{name}.png"))
@@ -190,7 +253,7 @@ def test_a_file_that_changes_is_not_deleted(cli, monkeypatch):
         Path("x.png").write_bytes(b"something new")
         return data
 
-    monkeypatch.setattr("lmzip.cli.compress.compress_picture", change)
+    monkeypatch.setattr("lmzip.cli.compressing.compress_picture", change)
     result = cli.compress("--rm", "x.png")
     assert (result.code, result.err) == (
         1, "lmzip: x.png: not deleted: it changed after it was read\n"

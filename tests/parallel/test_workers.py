@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -146,3 +147,54 @@ def test_plain_scripts_may_use_several_cores(model: Model, tmp_path: Path) -> No
         [sys.executable, "-P", script, model.path], capture_output=True, text=True, check=True
     )
     assert done.stdout == "(2, 2)\n"
+
+
+# What lmzip imports when it is first called must be there before: Python's locks of imports that
+# are under way in other threads would stay closed in a forked process for ever.
+TOGETHER = """
+import os, sys, threading
+import numpy as np
+import lmzip
+
+expected, pixels, model = open(sys.argv[1], "rb").read(), np.load(sys.argv[2]), sys.argv[3]
+wrong, started = [], threading.Barrier(9)
+
+def work():
+    for _ in range(3):
+        if lmzip.compress(pixels, model=model, threads=2) != expected:
+            wrong.append("compress")
+        if not np.array_equal(lmzip.decompress(expected, model=model), pixels):
+            wrong.append("decompress")
+
+def start():
+    started.wait()
+    work()
+
+work()
+threads = [threading.Thread(target=start) for _ in range(8)]
+for thread in threads:
+    thread.start()
+started.wait()
+children = []
+for _ in range(4):
+    if not (pid := os.fork()):
+        work()
+        os._exit(len(wrong))
+    children.append(pid)
+for thread in threads:
+    thread.join()
+failed = [pid for pid in children if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]
+sys.exit(f"{wrong} {failed}" if wrong or failed else 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
+def test_threads_and_forked_processes_at_once_give_the_same(model: Model, tmp_path: Path) -> None:
+    pixels = smooth_images(1, 40, 60)[0]
+    np.save(tmp_path / "pixels.npy", pixels)
+    (tmp_path / "expected.lmz").write_bytes(lmzip.compress(pixels, model=model.path, threads=1))
+    command = [sys.executable, "-P", "-c", TOGETHER, "expected.lmz", "pixels.npy", str(model.path)]
+    finished = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, "")
