@@ -29,6 +29,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--init", type=_PATH, help="Start from these float weights.")
 @click.option("--from", "start", type=_PATH, help="Start from this checkpoint, which is kept.")
 @click.option("--decay", type=click.IntRange(1), help="Decay the rate from here, over N steps.")
+@click.option("--bfloat16", is_flag=True, help="Multiply so, which some processors do faster.")
 @click.option("--threads", "-T", default=0, help="Threads of each process; 0 lets torch choose.")
 def command(recipe: str, data: tuple[Path, ...], out: Path, threads: int, **options: Any) -> None:
     """Train a network by a RECIPE: a TOML file, or the name of one that comes with lmzip.

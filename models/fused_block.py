@@ -6,6 +6,10 @@ On a CPU, oneDNN's convolutions come close to what the processor can do if a pix
 side by side in memory (channels last), and then all else that a block does takes as long as a
 tenth of its arithmetic, if it happens in place. So the gradient is written out here: autodiff
 would keep more tensors and pass over each of them more often.
+
+The products may be of a narrower type than everything else, bfloat16 on processors that have it:
+what a block adds to its input, and what it adds to a gradient, is then rounded; the stream of
+features from block to block, its gradient and the weights themselves are not.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ class FusedBlock(torch.autograd.Function):
     """The block above; clip is to 0 .. top.
 
     x (B, C, H, W), kernel (hidden, C, h, w), condition (hidden, H, W), project (C, hidden, 1, 1),
-    bias (C,).
+    bias (C,); `products` is the type of what is multiplied.
     """
 
     @staticmethod
@@ -55,35 +59,41 @@ class FusedBlock(torch.autograd.Function):
         bias: Tensor,
         reach: Reach,
         top: float,
+        products: torch.dtype,
     ) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)
-        active = _pad_with_zeros(x, reach)
-        torch.clamp(x, 0, top, out=_crop(active, x, reach))
+        kernel, condition = kernel.to(products), condition.to(products)
+        project, bias = project.to(products), bias.to(products)
+        factors = x.to(products)
+        active = _pad_with_zeros(factors, reach)
+        torch.clamp(factors, 0, top, out=_crop(active, factors, reach))
         hidden = F.conv2d(active, kernel, dilation=reach.dilation)
         hidden.add_(_channels_last(condition)).clamp_(0, top)
         ctx.save_for_backward(active, hidden, kernel, project)
         ctx.reach, ctx.top = reach, top
-        return F.conv2d(hidden, project, bias, dilation=_POINTWISE).add_(x)
+        return F.conv2d(hidden, project, bias, dilation=_POINTWISE).to(x.dtype).add_(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         active, hidden, kernel, project = ctx.saved_tensors
         reach, top = ctx.reach, ctx.top
         change = gradients[0].contiguous(memory_format=torch.channels_last)
-        inner, project_gradient = _convolve_back(change, hidden, project, _POINTWISE)
+        factors = change.to(hidden.dtype)
+        inner, project_gradient = _convolve_back(factors, hidden, project, _POINTWISE)
         _keep_active(inner, hidden, top)
         outer, kernel_gradient = _convolve_back(inner, active, kernel, reach.dilation)
         outer = _crop(outer, change, reach)
         _keep_active(outer, _crop(active, change, reach), top)
-        x_gradient = torch.add(outer, change, out=torch.empty_like(change))
-        condition_gradient = _by_pixel(inner).sum(0).permute(2, 0, 1)
+        x_gradient = torch.add(change, outer, out=torch.empty_like(change))
+        condition_gradient = _by_pixel(inner).sum(0, dtype=change.dtype).permute(2, 0, 1)
         bias_gradient = _by_pixel(change).sum((0, 1, 2))
         return (
             x_gradient,
-            kernel_gradient,
+            kernel_gradient.to(change.dtype),
             condition_gradient,
-            project_gradient,
+            project_gradient.to(change.dtype),
             bias_gradient,
+            None,
             None,
             None,
         )

@@ -2,13 +2,15 @@
 
 A pixel has one or three channels of `count` levels. Level l stands for 2l / (count - 1) - 1 in
 [-1, 1]; its bin reaches half a step to either side, and the bins of the first and last level are
-open. So the probabilities of all levels add up to one whatever the parameters are. Weights are
-shared by the channels: the likelihood of a pixel is joint (the paper's section on its
-architecture, after PixelCNN++).
+open. So the probabilities of all levels add up to one whatever the parameters are. More than 256
+levels are those of deep samples, which share out what the bins of 256 levels would cover, as in
+the codec (`lmzip.stream.precision`). Weights are shared by the channels: the likelihood of a pixel
+is joint (the paper's section on its architecture, after PixelCNN++).
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -35,20 +37,26 @@ class Mixture(NamedTuple):
 
 def to_unit(levels: Tensor, count: int = 256, dtype: torch.dtype = torch.float32) -> Tensor:
     """Map integer levels 0 .. count - 1 to [-1, 1], in a float dtype."""
-    return levels.to(dtype).mul_(2 / (count - 1)).sub_(1)
+    half = half_a_step(count)
+    return levels.to(dtype).mul_(2 * half).sub_((count - 1) * half)
+
+
+def half_a_step(count: int) -> float:
+    """Return how far the bin of one of so many levels reaches to either side."""
+    return 1 / (count - 1) if count <= 256 else 256 / 255 / count
 
 
 def logistic_log_prob(
-    levels: Tensor, means: Tensor, log_scales: Tensor, count: int = 256
+    levels: Tensor, means: Tensor, log_scales: Tensor, count: int = 256, sharpness: float = 1.0
 ) -> Tensor:
-    """Return the log probability of each level under each logistic.
+    """Return the log probability of each level under each logistic, made narrower by `sharpness`.
 
     levels (B, C, H, W) integer; means, log_scales and the result (B, C, K, H, W) float.
     """
-    levels = levels.unsqueeze(2)
-    inverse_scales = log_scales.clamp(*LOG_SCALE_RANGE).neg().exp()
-    upper = (to_unit(levels, count, means.dtype) + 1 / (count - 1) - means) * inverse_scales
-    width = inverse_scales * (2 / (count - 1))
+    levels, half = levels.unsqueeze(2), half_a_step(count)
+    inverse_scales = (math.log(sharpness) - log_scales.clamp(*LOG_SCALE_RANGE)).exp()
+    upper = (to_unit(levels, count, means.dtype) + half - means) * inverse_scales
+    width = inverse_scales * (2 * half)
     # With the bin from `lower` to `upper`,
     #   sigmoid(upper) - sigmoid(lower) = sigmoid(upper) sigmoid(-lower) (1 - exp(lower - upper)),
     # and no factor cancels. An open end drops its own factor and the last one.
@@ -60,14 +68,20 @@ def logistic_log_prob(
 
 
 def mixture_nll(
-    levels: Tensor, logits: Tensor, means: Tensor, log_scales: Tensor, count: int = 256
+    levels: Tensor,
+    logits: Tensor,
+    means: Tensor,
+    log_scales: Tensor,
+    count: int = 256,
+    sharpness: float = 1.0,
 ) -> Tensor:
     """Return the negative log likelihood of each pixel in nats, joint over its channels: (B, H, W).
 
     levels (B, C, H, W) integer; logits (B, K, H, W); means, log_scales (B, C, K, H, W). The means
     of later channels have been coupled to the values of the earlier ones.
     """
-    joint = logistic_log_prob(levels, means, log_scales, count).sum(1) + logits  # (B, K, H, W)
+    each = logistic_log_prob(levels, means, log_scales, count, sharpness)
+    joint = each.sum(1) + logits  # (B, K, H, W)
     return logits.logsumexp(1) - joint.logsumexp(1)
 
 

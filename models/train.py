@@ -38,6 +38,7 @@ from lmzip.errors import InputError
 from lmzip.models.batches import Batches, ImageSource, MaskCache
 from lmzip.models.bits_per_dimension import measure_float
 from lmzip.models.checkpoint import Counters, Snapshots, State, TrainingError
+from lmzip.models.compact import CompactNetwork
 from lmzip.models.metrics import MetricsFile, Row, draw_losses
 from lmzip.models.optimise import RateSchedule, ema_weight, make_optimisers, update_ema
 from lmzip.models.recipe import DataRecipe, Recipe
@@ -53,6 +54,7 @@ class RunOptions:
     init: Path | None = None  # float weights to start from, with fresh optimisers
     start: Path | None = None  # a checkpoint to start from, which stays as it is
     decay: int | None = None  # decay the rate from the start, over this many steps
+    bfloat16: bool = False  # multiply in bfloat16 while training, never to measure
 
 
 class Trainer:
@@ -73,6 +75,8 @@ class Trainer:
         torch.manual_seed(recipe.seed)
         self.network = self._make_network().to(self.device)
         self.average = copy.deepcopy(self.network)
+        if self.options.bfloat16:
+            self._narrow_products()
         self.parameters = list(self.network.parameters())
         self.average_parameters = list(self.average.parameters())
         self.optimisers = make_optimisers(self.network, **_optimiser_settings(recipe))
@@ -100,6 +104,11 @@ class Trainer:
                 f"{self.options.init}: holds {network.config}, the recipe {self.recipe.network}"
             )
         return network
+
+    def _narrow_products(self) -> None:
+        if not isinstance(self.network, CompactNetwork) or self.device.type != "cpu":
+            raise TrainingError("bfloat16 is for compact networks on a processor")
+        self.network.set_products(torch.bfloat16)
 
     def _restore(self) -> None:
         """Go on from the run's own checkpoint, or else from the one to start from."""

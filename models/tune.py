@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,11 @@ from lmzip.network.integer_network import IntegerNetwork
 from lmzip.network.tuning import Tuning
 from lmzip.order.orders import Order
 from lmzip.progress import Progress, note_progress
+from lmzip.stream.precision import PLAIN_SHARPNESS, Precision
 
 WARMUP = 40  # steps
 FREE = 256  # steps, in which the price of what is sent rises to its full height
-COOLING = 0.5  # of all steps: in them the rate falls to zero
+COOLING = 0.5  # of the budget: in its last part the rate falls to zero
 PASSES = 64  # how often each pixel is looked at, if there is time and it goes on to help
 FEWEST = 2 * WARMUP  # steps: less is too little to learn anything that pays
 ESTIMATED = 32  # batches by which a file's size is estimated
@@ -52,7 +54,7 @@ class Budget:
 
 
 class Tuner:
-    """Learns a tuning of a network from images (C, H, W) of uint8."""
+    """Learns a tuning of a network from images (C, H, W): uint8, or int32 of a `precision`."""
 
     def __init__(
         self,
@@ -60,17 +62,21 @@ class Tuner:
         order: Order,
         images: Sequence[Tensor],
         plan: Plan,
-        seed: int = 0,
+        precision: Precision | None = None,
     ) -> None:
         self._network, self._order, self._price = network, order, plan.price
-        self._likelihood = _Likelihood(dequantise(network).requires_grad_(False))
+        self._floats = dequantise(network).requires_grad_(False)
+        if precision is not None:
+            self._floats.levels = 1 << precision.depth
+            self._floats.sharpness = precision.sharpness / PLAIN_SHARPNESS
+        self._likelihood = _Likelihood(self._floats)
         self._layers = TunedLayers(network, plan)
         groups = [
             {"params": [change.parameter], "lr": change.rate, "base": change.rate}
             for change in self._layers.changes()
         ]
         self._optimiser = torch.optim.Adam(groups, betas=plan.betas)
-        self._pieces = Pieces(images, seed)
+        self._pieces = Pieces(images)
         self._known = self._pieces.spread_out(ESTIMATED)
         self._masks: dict[tuple[int, int], MaskSet] = {}
         self.pixels = sum(image[0].numel() for image in images)
@@ -78,23 +84,23 @@ class Tuner:
     def run(self, budget: Budget, report: Report | None = None) -> float:
         """Learn until the budget is spent, or it hardly helps; return the change of the size.
 
-        The rate rises, stays and falls to zero. It begins to fall in time for the end of the
-        budget, or once the estimates say that what is still to come is not worth the wait.
+        The rate rises, stays and falls to zero. It begins to fall when half of the budget is spent,
+        or once the estimates say that what is still to come is not worth the wait.
         """
-        began, steps, step = time.perf_counter(), budget.steps, 0
+        began, most, step, spent = time.perf_counter(), budget.steps, 0, 0.0
         start = self._estimate_bits({})
         estimates = [(0, 0.0)]
-        while step < steps:
-            self._make_step(_rate_at(step, steps), _price_at(step, steps))
+        while spent < 1:
+            self._make_step(_rate_at(step, spent), _price_at(step, spent))
             step += 1
-            seconds = (time.perf_counter() - began) / step
-            steps = max(step, int(min(steps, budget.seconds / seconds)))
-            if step % INTERVAL == 0 or step == steps:
+            spent = max(step / most, (time.perf_counter() - began) / budget.seconds)
+            if step % INTERVAL == 0 or spent >= 1:
                 estimates.append((step, self._estimate() / start - 1))
                 if not _is_worth_it(estimates):
-                    steps = min(steps, math.ceil(step / (1 - COOLING)))
+                    most = min(most, math.ceil(step / (1 - COOLING)))
+                    spent = max(spent, step / most)
             if report:
-                report(step, steps, estimates[-1][1])
+                report(step, max(step, round(step / spent)), estimates[-1][1])
         return estimates[-1][1]
 
     def tuning(self) -> Tuning:
@@ -145,20 +151,27 @@ class Tuner:
 def learn_tuning(
     network: IntegerNetwork,
     order: Order,
-    images: Sequence[npt.NDArray[np.uint8]],
+    images: Sequence[npt.NDArray[np.integer[Any]]],
     seconds: float,
     progress: Progress | None = None,
     plan: Plan | None = None,
+    precision: Precision | None = None,
 ) -> Tuning | None:
-    """Learn from images (H, W, C) for so long at most.
+    """Learn from images (H, W, C) for so long at most: levels, or deep samples of a `precision`.
 
-    Returns None if there is too little of either, or if nothing that was learnt pays.
+    Deep samples are learnt from as if their curve were linear. Returns None if there is too little
+    of images or time, or if nothing that was learnt pays.
     """
-    levels = [torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1) for image in images]
+    kind = np.uint8 if precision is None else np.int32
+    levels = [
+        torch.from_numpy(np.ascontiguousarray(image, kind)).permute(2, 0, 1) for image in images
+    ]
     # Colour and grey do not mix in a step: whichever there is more of is learnt from.
     alike = [[image for image in levels if len(image) == channels] for channels in (1, 3)]
     levels = max(alike, key=lambda some: sum(image.numel() for image in some))
     plan = plan or Plan()
+    if precision is not None:
+        plan = plan.for_depth(precision.depth)
     steps = PASSES * sum(image[0].numel() for image in levels) // PIXELS
     if steps < FEWEST:
         return None
@@ -170,27 +183,28 @@ def learn_tuning(
 
     began, before = time.perf_counter(), torch.get_num_threads()
     try:
-        took = _choose_threads(Tuner(network, order, levels, plan))
+        took = _choose_threads(Tuner(network, order, levels, plan, precision))
         seconds -= time.perf_counter() - began
         steps = min(steps, int(seconds / took))
         if steps < FEWEST:
             return None
-        tuner = Tuner(network, order, levels, plan)
+        tuner = Tuner(network, order, levels, plan, precision)
         return tuner.tuning() if tuner.run(Budget(steps, seconds), report) < 0 else None
     finally:
         torch.set_num_threads(before)
 
 
-def _rate_at(step: int, steps: int) -> float:
-    return min(1.0, (step + 1) / WARMUP, (1 - step / steps) / COOLING)
+def _rate_at(step: int, spent: float) -> float:
+    """Return the share of the rate, after so many steps and such a share of the budget."""
+    return min(1.0, (step + 1) / WARMUP, (1 - spent) / COOLING)
 
 
-def _price_at(step: int, steps: int) -> float:
+def _price_at(step: int, spent: float) -> float:
     """Return the share of the price that counts.
 
     The full price from the start would keep everything at zero, where nothing costs anything.
     """
-    return min(1.0, step / min(FREE, steps / 2))
+    return min(1.0, max(step / FREE, 2 * spent))
 
 
 def _is_worth_it(estimates: Sequence[tuple[int, float]]) -> bool:

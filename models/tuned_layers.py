@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -43,6 +43,11 @@ class Plan:
     weight_step: float = 0.5
     price: float = 1.0
     betas: tuple[float, float] = (0.9, 0.995)
+
+    def for_depth(self, depth: int) -> Plan:
+        """Return a plan for samples of so many bits: finer ones bear only smaller steps."""
+        share = 2.0 ** ((8 - depth) / 4)
+        return replace(self, rate=share * self.rate, weight_rate=share * self.weight_rate)
 
 
 class Change:

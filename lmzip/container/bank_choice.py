@@ -13,12 +13,11 @@ from lmzip.network.deep import is_deepenable
 from lmzip.network.registry import Choice
 from lmzip.options import FAST, Options
 from lmzip.picture import Samples
-from lmzip.selection import SMALL, choose_by_sample, measure_sample, take_sample
+from lmzip.selection import MANY_CROPS, SMALL, choose_by_sample, measure_sample, take_sample
 from lmzip.stream.precision import Precision
 
 FIELD_BYTES = 1 + CHECK_BYTES  # of a file that has a tuning of the bank
 CLEARLY = 0.003  # of the bits: what a tuning must save on a sample to be trusted with the rest
-WIDE = 4  # crops along each side of a picture, for the second look
 
 
 def choose_tuning(
@@ -37,7 +36,7 @@ def choose_tuning(
     tuned = _choose_for(choice, take_sample(samples), precision, options, 0, CLEARLY)
     if tuned is choice:
         return choice
-    crops = take_sample(samples, WIDE)
+    crops = take_sample(samples, MANY_CROPS)
     before, after = (measure_sample(crops, each, options, precision) for each in (choice, tuned))
     return tuned if after < (1 - CLEARLY) * before else choice
 

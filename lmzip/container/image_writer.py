@@ -32,7 +32,7 @@ from lmzip.parallel.encode_job import Coded, EncodeJob
 from lmzip.parallel.workers import run_jobs
 from lmzip.picture import Mode, Picture, Samples
 from lmzip.progress import Progress
-from lmzip.selection import SMALL, choose_by_sample, list_choices, take_sample
+from lmzip.selection import MANY_CROPS, SMALL, choose_by_sample, list_choices, take_sample
 from lmzip.stream.precision import Precision
 
 HOPELESS = 1.5  # a network that takes this many times the quick classical size is not run
@@ -113,7 +113,9 @@ def choose_model_and_order(picture: Picture, options: Options | None = None) -> 
 
 def scale_picture(picture: Picture, choice: Choice, options: Options) -> tuple[Scaling, ...]:
     """Return how deep samples are scaled for a network; nothing for other samples."""
-    crops = take_sample(picture.samples) if picture.mode.deep else picture.samples[None]
+    if not picture.mode.deep:
+        return ()
+    crops = take_sample(picture.samples, MANY_CROPS)
     return choose_scalings(picture.samples[None], crops, picture.mode, choice, options)
 
 

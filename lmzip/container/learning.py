@@ -6,12 +6,13 @@ nothing else of the codec knows that it exists.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from importlib import import_module
 
 import numpy as np
 
-from lmzip.container.scaling_choice import describe_values
+from lmzip.container.scaling_choice import choose_sharpness, describe_values
 from lmzip.container.tuning_bank import tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.errors import InputError
@@ -20,6 +21,7 @@ from lmzip.network.registry import Choice, Model
 from lmzip.options import Options
 from lmzip.picture import Picture, Samples
 from lmzip.progress import Progress
+from lmzip.stream.precision import Precision
 
 
 def learn_model(
@@ -34,13 +36,9 @@ def learn_model(
     except ModuleNotFoundError as error:
         raise InputError('effort "max" needs torch: pip install "lmzip[train]"') from error
     model, order = choice
-    images = [
-        _find_levels(picture.samples[..., channels])
-        for picture in pictures
-        for channels in picture.mode.groups[:1]
-        if len(channels) in (1, model.network.channels)
-    ]
-    tuning = tune.learn_tuning(model.network, order, images, 60 * options.minutes, progress)
+    images, precision = _gather(choice, pictures, options)
+    budget = 60 * options.minutes, progress
+    tuning = tune.learn_tuning(model.network, order, images, *budget, precision=precision)
     if tuning is None:
         return None
     tuned = tune_model(model, write_tuning(tuning, model.network))
@@ -48,9 +46,26 @@ def learn_model(
     return None if deep and not is_deepenable(tuned.network) else tuned
 
 
-def _find_levels(samples: Samples) -> Samples:
-    """Return samples as levels of 8 bits: what is learnt from these holds for deep ones as well."""
-    if samples.dtype != np.uint16:
-        return samples
-    scaling = describe_values(samples)
-    return (scaling.number(samples) >> (scaling.precision.depth - 8)).astype(np.uint8)
+def _gather(
+    choice: Choice, pictures: Sequence[Picture], options: Options
+) -> tuple[list[Samples], Precision | None]:
+    """Return what to learn from: colours or grey of pictures of one depth, plainly scaled.
+
+    Depths do not mix in a step: whichever there is most of is learnt from.
+    """
+    by_depth: dict[int, list[Samples]] = defaultdict(list)
+    for picture in pictures:
+        for channels in picture.mode.groups[:1]:
+            if len(channels) in (1, choice.model.network.channels):
+                plane = picture.samples[..., channels]
+                depth = describe_values(plane).precision.depth if picture.mode.deep else 0
+                by_depth[depth].append(plane)
+    if not by_depth:
+        return [], None
+    depth = max(by_depth, key=lambda depth: sum(plane.size for plane in by_depth[depth]))
+    planes = by_depth[depth]
+    if not depth:
+        return planes, None
+    sharpness = choose_sharpness(max(planes, key=np.size), choice, options)
+    numbers = [describe_values(plane).number(plane) for plane in planes]
+    return numbers, Precision(depth, sharpness=sharpness)

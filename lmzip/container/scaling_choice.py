@@ -18,6 +18,7 @@ from lmzip.network.registry import Choice
 from lmzip.options import FAST, Options
 from lmzip.parallel.encode_job import EncodeJob
 from lmzip.picture import Mode, Samples
+from lmzip.selection import MANY_CROPS, take_sample
 from lmzip.stream.precision import LEAST_DEPTH, MOST_FLATNESS, SQUARE_ROOT, Precision
 
 SHARPER = (24, 40, 64, 104, 168, 255)  # tried in turn, as long as they gain
@@ -25,6 +26,7 @@ FEWEST_FLAT = 64  # pixels whose neighbours agree: fewer are not worth a number
 # A sample easily misses constant areas, such as those around a round picture. From some depth on,
 # networks waste bits there, more than what this costs elsewhere.
 CERTAIN, FINE = 62000, 11
+SPARSE = 0.8  # of the values there may be: if no more occur, listing them is tried
 GAIN = 0.998  # what a sample must shrink to for a finer choice to count
 
 
@@ -54,6 +56,16 @@ def choose_scalings(
     )
 
 
+def choose_sharpness(plane: Samples, choice: Choice, options: Options) -> int:
+    """Return the sharpness for a network that is to learn from a plane (H, W, C) of deep samples.
+
+    It is the next after the one that suits the network as it is: learning makes it more certain.
+    """
+    judge = _Judge(plane[None], take_sample(plane, MANY_CROPS), choice, options)
+    best = judge.sharpen(describe_values(plane)).precision.sharpness
+    return next((sharpness for sharpness in SHARPER if sharpness > best), best)
+
+
 def number_planes(
     images: Samples, mode: Mode, scalings: Sequence[Scaling], group: int
 ) -> tuple[npt.NDArray[Any], Precision | None]:
@@ -65,43 +77,69 @@ def number_planes(
 
 
 def _choose_scaling(images: Samples, crops: Samples, choice: Choice, options: Options) -> Scaling:
-    best = describe_values(images)
     if options.effort == FAST or choice.order.permutation is not None:
-        return best
-    share = images.size / crops.size
-
-    def bits(scaling: Scaling) -> float:
-        numbers = np.ascontiguousarray(scaling.number(crops))
-        model, order = choice
-        job = EncodeJob(model, options.backend, order, numbers, (len(crops),), scaling.precision)
-        listed = 8 * len(pack_values(scaling.listed)) if scaling.listed else 0
-        return to_bits(job.run()[0].cost) * share + listed
-
-    least = bits(best)
-
-    def try_out(scaling: Scaling) -> bool:
-        nonlocal best, least
-        cost = bits(scaling)
-        if cost < GAIN * least:
-            best, least = scaling, cost
-            return True
-        return False
-
-    values = _find_values(images)
-    if _bits(len(values)) < best.precision.depth:
-        try_out(Scaling(Precision(_bits(len(values))), listed=tuple(values.tolist())))
-    if best.precision.depth > LEAST_DEPTH:
-        try_out(_with(best, curve=SQUARE_ROOT))
-        flatness = measure_flatness(images)
-        if flatness >= CERTAIN and best.precision.depth >= FINE:
-            best = _with(best, flatness=flatness)
-            least = bits(best)
-        elif flatness:
-            try_out(_with(best, flatness=flatness))
-        for sharpness in SHARPER:
-            if not try_out(_with(best, sharpness=sharpness)):
-                break
+        return describe_values(images)
+    flatness = measure_flatness(images)
+    judge = _Judge(images, crops, choice, options)
+    # A network that has learnt from samples expects the sharpness that it has learnt with, so each
+    # scaling is judged by the sharpness that suits it best.
+    best, *others = [judge.sharpen(_where_certain(s, flatness)) for s in _list_scalings(images)]
+    for scaling in others:
+        best = judge.choose(best, scaling)
+    if flatness and best.precision.depth > LEAST_DEPTH:
+        best = judge.choose(best, _with(best, flatness=flatness))
     return best
+
+
+class _Judge:
+    """Tells scalings of images (N, H, W, C) apart by what a sample of these costs."""
+
+    def __init__(self, images: Samples, crops: Samples, choice: Choice, options: Options) -> None:
+        self._crops, self._choice, self._options = crops, choice, options
+        self._share = images.size / crops.size
+        self._known: dict[Scaling, float] = {}
+
+    def choose(self, best: Scaling, other: Scaling) -> Scaling:
+        """Return the best scaling so far, or another one if that is clearly better."""
+        return other if self._bits(other) < GAIN * self._bits(best) else best
+
+    def sharpen(self, scaling: Scaling) -> Scaling:
+        """Return a scaling with the sharpness that suits it best."""
+        if scaling.precision.depth == LEAST_DEPTH:
+            return scaling
+        for sharpness in SHARPER:
+            sharper = _with(scaling, sharpness=sharpness)
+            if self.choose(scaling, sharper) is scaling:
+                break
+            scaling = sharper
+        return scaling
+
+    def _bits(self, scaling: Scaling) -> float:
+        """Return about how many bits all images take."""
+        if scaling not in self._known:
+            numbers = np.ascontiguousarray(scaling.number(self._crops))
+            (model, order), sizes = self._choice, (len(self._crops),)
+            job = EncodeJob(model, self._options.backend, order, numbers, sizes, scaling.precision)
+            listed = 8 * len(pack_values(scaling.listed)) if scaling.listed else 0
+            self._known[scaling] = to_bits(job.run()[0].cost) * self._share + listed
+        return self._known[scaling]
+
+
+def _where_certain(scaling: Scaling, flatness: int) -> Scaling:
+    certain = flatness >= CERTAIN and scaling.precision.depth >= FINE
+    return _with(scaling, flatness=flatness) if certain else scaling
+
+
+def _list_scalings(images: Samples) -> list[Scaling]:
+    """Return the ways to number the values of images, with either curve."""
+    plain = describe_values(images)
+    scalings = [plain]
+    values = _find_values(images)
+    if len(values) <= SPARSE * ((int(values[-1]) - plain.low) // plain.step + 1):
+        listed = tuple(values.tolist())
+        scalings.append(Scaling(Precision(_bits(len(values))), listed=listed))
+    deep = [scaling for scaling in scalings if scaling.precision.depth > LEAST_DEPTH]
+    return scalings + [_with(scaling, curve=SQUARE_ROOT) for scaling in deep]
 
 
 def _with(scaling: Scaling, **changes: int) -> Scaling:

@@ -160,7 +160,7 @@ def test_no_images_are_an_archive(model: Path) -> None:
     channels=st.integers(1, 4),
     seed=st.integers(0, 1000),
 )
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_any_shapes(shapes: list[tuple[int, int]], channels: int, seed: int, model: Path) -> None:
     images = [smooth_images(1, *shape, channels, seed=seed)[0] for shape in shapes]
     data = lmzip.compress_batch(images, model=model)

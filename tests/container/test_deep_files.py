@@ -74,7 +74,7 @@ def header_of(data: bytes) -> tuple[Scaling, ...]:
     st.sampled_from(CONTENTS),
     st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_deep_picture_comes_back(
     model: Path,
     mode: str,

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support import oracle, oracle_streams
+import tifffile
+from support import oracle, oracle_frames, oracle_streams
+from support.animations import show
 
 import lmzip
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_image_header
 from lmzip.container.tuning_bank import tune_model
+from lmzip.formats import read_frames
 from lmzip.network.registry import load_model
 from lmzip.picture import MODES, Picture, Samples
 
@@ -28,8 +32,9 @@ EXPECTED: dict[str, Any] = {
     for folder in ("", CURRENT)
     for name, entry in json.loads((FOLDER / folder / "checksums.json").read_text()).items()
 }
-ARCHIVES = sorted(name for name in EXPECTED if "archive" in name)
-IMAGES = sorted(name for name in EXPECTED if "archive" not in name)
+ARCHIVES = sorted(name for name in EXPECTED if "archive" in name or "frames" in name)
+FRAMES = sorted(name for name in EXPECTED if "frames" in name)
+IMAGES = sorted(name for name in EXPECTED if name not in ARCHIVES)
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +85,52 @@ def test_images_decode(name: str, network: oracle_streams.Network) -> None:
 def test_archives_decode(name: str, network: oracle_streams.Network) -> None:
     data, expected = (FOLDER / name).read_bytes(), EXPECTED[name]["images"]
     with lmzip.open_archive(data, model=MODEL) as archive:
-        assert archive.names == [f"folder/{number}.png" for number in range(len(expected))]
+        if name not in FRAMES:
+            assert archive.names == [f"folder/{number}.png" for number in range(len(expected))]
         pictures = [archive.picture(number) for number in range(len(archive))]
+        metadata = [dict(archive.metadata(number)) for number in range(len(archive))]
     for picture, wanted in zip(pictures, expected, strict=True):
         check_picture(picture, wanted)
     pixels = [picture.samples.astype(int).tolist() for picture in pictures]
-    assert oracle.decode_archive(data, [network]) == pixels
+    assert oracle.read_archive(data, [network]) == list(zip(pixels, metadata, strict=True))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_are_put_together(name: str, network: oracle_streams.Network) -> None:
+    """By both decoders: a viewer shows the same of their files, and what it always did."""
+    script = importlib.import_module("golden.make")
+    data, expected = (FOLDER / name).read_bytes(), EXPECTED[name]
+    with lmzip.open_archive(data, model=MODEL) as archive:
+        files = list(script.restore_frames(archive.pictures(range(len(archive)))))
+    theirs = oracle_frames.restore_files(oracle.read_archive(data, [network]))
+    assert len(files) == len(theirs) == len(expected["shown"])
+    for ours, other, shown in zip(files, theirs, expected["shown"], strict=True):
+        assert show(ours) == show(other)
+        assert list(script.describe_shown(ours)) == shown
+        if ours[:2] == b"II":
+            assert read_pages(ours) == read_pages(other)
+        # What no viewer shows: texts, what follows the end, chunks that nobody knows.
+        assert read_frames(ours)[0].metadata == read_frames(other)[0].metadata
+
+
+def read_pages(data: bytes) -> list[tuple[Any, ...]]:
+    """Return the samples of a document's pages, what kind of page each is, and what it says."""
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        pages = [page for page in file.pages if isinstance(page, tifffile.TiffPage)]
+        assert len(pages) == len(file.pages)
+        return [
+            (page.asarray().tolist(), page.tags[254].value, page.tags[270].value) for page in pages
+        ]
+
+
+def test_frames_have_their_names() -> None:
+    with lmzip.open_archive(FOLDER / CURRENT / "frames-archive.lmz", model=MODEL) as archive:
+        assert archive.names == [
+            "folder/a.tiff", "folder/a.tiff#2", "folder/a.tiff#3", "folder/b.png",
+            "folder/c.gif", "folder/c.gif#2", "folder/c.gif#3",
+        ]  # fmt: skip
+    with lmzip.open_archive(FOLDER / CURRENT / "frames-webp.lmz", model=MODEL) as archive:
+        assert archive.names is None
 
 
 def mode_of(name: str) -> str:
@@ -135,7 +180,7 @@ def test_versions_hold_the_same(name: str) -> None:
 
 def test_every_way_of_coding_is_among_them() -> None:
     methods = {lmzip.read_info(FOLDER / name).method for name in IMAGES}
-    assert methods == {"network", "webp", "png", "deflate", "raw", "mixed"}
+    assert methods == {"network", "webp", "png", "deflate", "jpeg2000", "raw", "mixed"}
     orders = {lmzip.read_info(FOLDER / name).order for name in IMAGES}
     assert orders >= {"raster", "raster:transpose-rotate", "s-curve", "hilbert", "custom"}
     deep = [name for name in IMAGES if is_by_network(name) and "16" in mode_of(name)]
@@ -151,6 +196,8 @@ def test_the_script_that_made_them_still_runs(name: str) -> None:
     """Its files hold the same pictures; zlib and libwebp of other versions write other bytes."""
     script = importlib.import_module("golden.make")
     made = dict(script.make_files())[name.removeprefix(CURRENT).removesuffix(".lmz")]()
-    assert script.describe(made)["images"] == EXPECTED[name]["images"]
+    described = script.describe(made)
+    assert described["images"] == EXPECTED[name]["images"]
+    assert described.get("shown") == EXPECTED[name].get("shown")
     if EXPECTED[name]["sha256"] != hashlib.sha256(made).hexdigest():
         assert lmzip.read_info(made).method != "network"

@@ -97,7 +97,7 @@ def test_an_observed_region_is_an_order_of_its_own(folder: Path) -> None:
     tile=st.integers(5, 50),
     area=st.tuples(*[st.floats(0, 0.999)] * 4),
 )
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_regions_across_tiles(
     height: int,
     width: int,

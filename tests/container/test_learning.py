@@ -60,6 +60,16 @@ def test_a_picture_that_is_learnt_from_is_smaller() -> None:
     assert re.fullmatch(r"learning -\d+\.\d\d %", bar.notes[-1])
 
 
+def test_deep_pictures_are_learnt_from_as_deep_as_they_are() -> None:
+    low = np.random.default_rng(0).integers(3, size=(96, 80, 1), dtype=np.uint16)
+    image = (unusual_image()[..., :1].astype(np.uint16) << 4) + low  # 12 bits, the last ones noise
+    options = lmzip.Options(model="small", effort="max", minutes=20)
+    data = lmzip.compress_picture(lmzip.Picture(image, lmzip.MODES["L16"]), options)
+    assert len(data) < 0.98 * len(lmzip.compress(image, model="small"))
+    assert lmzip.read_info(data).tuning
+    assert np.array_equal(lmzip.decompress(data), image)
+
+
 def test_pictures_of_an_archive_learn_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmzip.models.tune.PASSES", 24)
     images = [unusual_image(seed) for seed in range(3)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.cli_runner import Cli
 from support.networks import compact_network, draw_tuned, smooth_images, write_model
 
 import lmzip
@@ -15,6 +17,7 @@ from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_image_header
 from lmzip.container.tuning_bank import tune_model
 from lmzip.errors import DamagedError, FormatError, LmzipError
+from lmzip.formats import read_picture
 from lmzip.network.registry import Model
 
 IMAGE = smooth_images(1, 40, 60)[0]
@@ -93,6 +96,22 @@ def test_a_tuned_image_in_an_archive_is_salvaged(archive: bytes, model: Path) ->
         assert len(losses) == 1
         assert count_whole_tiles(picture.samples) == 5
         np.testing.assert_array_equal(opened.picture(0).samples, IMAGE)
+
+
+def test_an_archive_with_a_tuned_image_is_salvaged_by_the_command(
+    archive: bytes, model: Path, cli: Cli
+) -> None:
+    chunk = next(c for c in read_index(memoryview(archive)).chunks if c.images == (1,))
+    Path("x.lmz").write_bytes(flip(archive, chunk.offset + chunk.size * 3 // 4))
+    result = cli("decompress", "--salvage", "--rm", "x.lmz", "--model", model)
+    assert result.code == 3
+    assert result.err.count("\n") == 1
+    assert "lmzip: x.lmz: 1.png: lost: rows" in result.err
+    assert Path("x.lmz").exists()
+    assert sorted(os.listdir("x")) == [f"{number}.png" for number in range(5)]
+    for number, whole in enumerate((6, 5)):
+        samples = read_picture(Path(f"x/{number}.png").read_bytes()).picture.samples
+        assert count_whole_tiles(samples) == whole
 
 
 def test_a_damaged_batch_is_lost(archive: bytes, model: Path) -> None:

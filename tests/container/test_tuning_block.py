@@ -41,7 +41,7 @@ def assert_same(ours: Tuning, theirs: Tuning) -> None:
                 assert np.array_equal(a, b)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     kinds=st.lists(st.sampled_from(KINDS), unique=True),
     spread=st.sampled_from([0.01, 0.3, 2.0, 40.0]),

@@ -45,13 +45,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 def test_released_models_have_numbers() -> None:
     """Which are never changed: a number in this test may only be added."""
-    assert RELEASED == {1: "thumb", 2: "photo", 3: "thumb-any"}
+    assert RELEASED == {1: "thumb", 2: "photo", 3: "thumb-any", 4: "thumb-large"}
     for number, name in RELEASED.items():
         assert load_model(name).number == number
         reference = refer_to(load_model(name))
         assert (reference.number, len(reference.fingerprint)) == (number, 2)
     assert {path.stem for path in WEIGHTS.glob("*.safetensors")} == set(RELEASED.values())
     assert set(PURPOSES) == set(RELEASED.values())
+
+
+@pytest.mark.parametrize(("number", "name"), RELEASED.items())
+def test_documents_list_every_released_model(number: int, name: str) -> None:
+    root = Path(__file__).parents[2]
+    assert f"| {number} | {name} |" in (root / "FORMAT.md").read_text()
+    assert f"| `{name}` | {number} |" in (root / "docs" / "VERSIONS.md").read_text()
+    assert (root / "models" / "weights" / f"{name}.md").is_file()
 
 
 def test_a_plain_image_has_a_small_header() -> None:

@@ -15,6 +15,7 @@ from lmzip.models.lmconv import MaskSet
 from lmzip.network.backend import get_backend
 from lmzip.order.orders import parse_order
 from lmzip.stream.encoder import encode_images
+from lmzip.stream.precision import PLAIN_SHARPNESS, Precision
 
 
 @pytest.mark.parametrize("name", ["raster", "s-curve", "hilbert:transpose"])
@@ -26,6 +27,24 @@ def test_it_costs_what_the_integers_cost(name: str, channels: int) -> None:
     levels = torch.from_numpy(images).permute(0, 3, 1, 2)
     with torch.no_grad():
         nats = dequantise(network).nll(levels, MaskSet(order.ranks(12, 13)))
+    bits = nats.double().numpy() / math.log(2)
+    costs = stream.costs.sum(3) / (1 << COST_BITS)
+    assert np.abs(bits - costs).mean() < 0.02 * bits.mean()
+    assert abs(bits.sum() - costs.sum()) < 0.005 * bits.sum()
+
+
+@pytest.mark.parametrize("precision", [Precision(9), Precision(12, sharpness=40)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_deep_samples_cost_what_the_integers_cost(precision: Precision, channels: int) -> None:
+    network, order = compact_network(), parse_order("raster")
+    images = smooth_images(2, 12, 13, channels).astype(np.uint16) << (precision.depth - 8)
+    images += np.random.default_rng(0).integers(2, size=images.shape, dtype=np.uint16)
+    (stream,) = encode_images(network, order, images, get_backend(), precision=precision)
+    floats = dequantise(network)
+    floats.levels, floats.sharpness = 1 << precision.depth, precision.sharpness / PLAIN_SHARPNESS
+    levels = torch.from_numpy(images.astype(np.int32)).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        nats = floats.nll(levels, MaskSet(order.ranks(12, 13)))
     bits = nats.double().numpy() / math.log(2)
     costs = stream.costs.sum(3) / (1 << COST_BITS)
     assert np.abs(bits - costs).mean() < 0.02 * bits.mean()

@@ -56,6 +56,18 @@ def test_fused_and_plain_layers_agree(
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5 * largest)
 
 
+def test_narrow_products_round_no_more_than_their_type(network: CompactNetwork) -> None:
+    x = torch.randn(3, 3, 9, 8)
+    exact = outputs_and_gradients(network, x, "raster")
+    network.set_products(torch.bfloat16)
+    rounded = outputs_and_gradients(network, x, "raster")
+    for ours, theirs in zip(rounded, exact, strict=True):
+        assert ours.dtype == theirs.dtype == torch.float32
+        error = (ours - theirs).norm() / theirs.norm()
+        assert error < 0.03, error
+    assert not torch.equal(rounded[0], exact[0])
+
+
 @pytest.mark.parametrize(
     ("order", "fuses"), [("raster", True), ("raster:flip", True), ("s-curve", False)]
 )

@@ -103,14 +103,21 @@ def test_learning_ends_early_where_it_does_not_help(monkeypatch: pytest.MonkeyPa
 
 
 def test_learning_ends_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmzip.models.tune.INTERVAL", 2)
     clock = itertools.count(0.0)  # a second passes each time it is asked: once a step
     monkeypatch.setattr("lmzip.models.tune.time.perf_counter", lambda: next(clock))
     levels, told = torch.from_numpy(unusual_image()).permute(2, 0, 1), []
     tuner = Tuner(compact_network(), RASTER, [levels], Plan())
     tuner.run(Budget(1000, seconds=5), lambda step, steps, _: told.append((step, steps)))
-    assert told[1] == (2, 5)
-    assert told[-1] == (5, 5)
+    assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+
+
+def test_a_slow_first_step_does_not_end_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.chain([0.0, 40.0], itertools.count(41.0))  # the first step takes 40 seconds
+    monkeypatch.setattr("lmzip.models.tune.time.perf_counter", lambda: next(clock))
+    levels, told = torch.from_numpy(unusual_image()).permute(2, 0, 1), []
+    tuner = Tuner(compact_network(), RASTER, [levels], Plan())
+    tuner.run(Budget(1000, seconds=60), lambda step, steps, _: told.append((step, steps)))
+    assert told[-1] == (21, 21)
 
 
 def test_pictures_smaller_than_a_crop() -> None:
