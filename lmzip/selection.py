@@ -8,8 +8,9 @@ import numpy as np
 
 from lmzip.errors import InputError
 from lmzip.network.deep import is_deepenable
-from lmzip.network.registry import Choice, Model, list_models, load_model
-from lmzip.options import AUTO, BEST, FAST, Options
+from lmzip.network.registry import Choice, Model, ModelEntry, list_models, load_model
+from lmzip.network.released import LARGER
+from lmzip.options import AUTO, BEST, DEFAULT, FAST, Options
 from lmzip.order.orders import Order, expand_orders, parse_order
 from lmzip.parallel.encode_job import EncodeJob
 from lmzip.picture import Mode, Samples
@@ -17,6 +18,7 @@ from lmzip.stream.precision import Precision
 
 SAMPLE_SIDE = 32  # a picture is judged by crops of this size
 SAMPLE_CROPS = 2  # along each side
+MANY_CROPS = 4  # likewise, for a closer look
 SMALL = 64 * 64  # pixels: below, everything is tried
 
 
@@ -38,8 +40,7 @@ def list_choices(
         order = parse_order(options.order)
         choices = [Choice(model, order) for model in _candidates(options, order, mode)]
     places = {model.base: model for model in tuned}
-    choices = [Choice(places.get(model, model), order) for model, order in choices]
-    return choices[:1] if options.effort == FAST else choices
+    return [Choice(places.get(model, model), order) for model, order in choices]
 
 
 def check_options(options: Options) -> None:
@@ -63,7 +64,7 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
                 f"not for mode {mode.name}"
             )
         return [model]
-    models = [load_model(entry.path) for entry in list_models()]
+    models = [load_model(entry.path) for entry in _list_for(options.effort)]
     models = [model for model in models if mode is None or _covers(model, mode)]
     if order is None:  # every model, each in the orders it was trained for
         return models
@@ -73,6 +74,17 @@ def _candidates(options: Options, order: Order | None, mode: Mode | None) -> lis
     # A network trained for one order predicts better in it than one trained for all.
     special = [model for model in fitting if not model.any_order]
     return special + [m for m in fitting if m.any_order and (not special or options.effort == BEST)]
+
+
+def _list_for(effort: str) -> list[ModelEntry]:
+    """Return the released models that an effort tries: small ones, large ones, or all."""
+    entries = list_models()
+    names = {entry.name for entry in entries}
+    if effort == FAST:
+        return [entry for entry in entries if entry.name not in LARGER.values()]
+    if effort == DEFAULT:
+        return [entry for entry in entries if LARGER.get(entry.name) not in names]
+    return entries
 
 
 def _covers(model: Model, mode: Mode) -> bool:

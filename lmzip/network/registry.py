@@ -90,7 +90,8 @@ class ModelEntry:
 
 def list_models() -> list[ModelEntry]:
     """Return the released models, by name."""
-    return [_read_entry(path) for path in sorted(WEIGHTS.glob("*.safetensors"))]
+    paths = sorted(WEIGHTS.glob("*.safetensors"), key=lambda path: path.stem)
+    return [_read_entry(path) for path in paths]
 
 
 def load_model(name_or_path: str | Path) -> Model:
