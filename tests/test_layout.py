@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {"lmzip": "lmzip", "models": "lmzip.models", "cli": "lmzip.cli"}  # folder: package
 LEVELS = {  # each part of the codec uses those of lower levels
     **dict.fromkeys(("errors", "progress", "cost", "whole_files"), 0),
-    **dict.fromkeys(("limits", "picture", "png_chunks", "order"), 1),
+    **dict.fromkeys(("limits", "picture", "png_chunks", "jpeg2000_headers", "order"), 1),
     **dict.fromkeys(("options", "classical", "formats", "network", "storage"), 2),
     "native": 3,
     "stream": 4,

@@ -15,7 +15,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ import pytest
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
+from support.animations import show  # noqa: E402
 from support.networks import (  # noqa: E402
     ANY_ORDER,
     compact_network,
@@ -36,16 +37,18 @@ from support.networks import (  # noqa: E402
     write_bank,
     write_model,
 )
+from support.skeletons import FILES  # noqa: E402
 
 import lmzip  # noqa: E402
 from lmzip import classical  # noqa: E402
-from lmzip.classical import DEFLATE, PNG, RAW, WEBP  # noqa: E402
+from lmzip.classical import DEFLATE, JPEG2000, PNG, RAW, WEBP  # noqa: E402
 from lmzip.container.checksums import checksum_of_samples  # noqa: E402
 from lmzip.container.image_file import Chunk, write_image  # noqa: E402
 from lmzip.container.image_header import ImageHeader  # noqa: E402
 from lmzip.container.scaling import Scaling  # noqa: E402
 from lmzip.container.scaling_choice import describe_values  # noqa: E402
 from lmzip.container.tuning_bank import tune_by_bank  # noqa: E402
+from lmzip.formats import describe_frames, read_frames, write_frames  # noqa: E402
 from lmzip.network.registry import Choice, Model, load_model  # noqa: E402
 from lmzip.order.orders import observed_first, parse_order  # noqa: E402
 from lmzip.picture import MODES, Mode, Picture, Samples  # noqa: E402
@@ -108,6 +111,7 @@ def by_method(picture: Picture, method: int) -> bytes:
         WEBP: lambda: classical._encode_webp(samples, mode, True),
         PNG: lambda: [classical._encode_png(samples, mode, True)],
         DEFLATE: lambda: classical._encode_deflate(samples, [0, 1, 2, 3], 9),
+        JPEG2000: lambda: classical._encode_jpeg2000(samples, mode),
     }
     *_, data = encoders[method]()
     header = ImageHeader(mode, picture.height, picture.width, (1, 1), None, picture.metadata)
@@ -205,6 +209,23 @@ def make_archive(tuned: Model | None = None) -> bytes:
         return lmzip.pack_archive(named, options, tuned=[tuned])
 
 
+def make_frames(kind: str) -> bytes:
+    """Pack the frames of one file, as `lmzip compress` does."""
+    frames = read_frames(FILES[kind]())
+    options = lmzip.Options(model=str(MODEL))
+    return lmzip.pack_archive(((None, f) for f in frames), options, gather_metadata=True)
+
+
+def make_archive_of_files() -> bytes:
+    """Pack a picture between a document and an animation, as `lmzip compress --archive` does."""
+    named: list[tuple[str | None, Picture]] = []
+    for kind, name in (("tiff", "folder/a.tiff"), ("", "folder/b.png"), ("gif", "folder/c.gif")):
+        frames = read_frames(FILES[kind]()) if kind else [with_metadata(draw_picture("RGB", 5, 6))]
+        names = [name, *(f"{name}#{number}" for number in range(2, len(frames) + 1))]
+        named += zip(names, frames, strict=True)
+    return lmzip.pack_archive(named, lmzip.Options(model=str(MODEL)), gather_metadata=True)
+
+
 def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Name every golden file and say how it is made."""
     yield "rgb", lambda: by_network(draw_picture("RGB"))
@@ -233,6 +254,8 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     for mode in ("1", "CMYK", "LA16", "RGBA16"):
         yield f"raw-{mode}", partial(by_method, draw_picture(mode), RAW)
         yield f"deflate-{mode}", partial(by_method, draw_picture(mode), DEFLATE)
+    for mode in ("L", "RGB", "L16"):
+        yield f"jpeg2000-{mode}", partial(by_method, draw_picture(mode), JPEG2000)
     yield "archive", make_archive
     yield "numbered", lambda: by_number(draw_picture("RGB"))
     yield "metadata", lambda: by_network(with_metadata(draw_picture("RGBA")))
@@ -258,6 +281,9 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "deep-listed", with_listed_values
     yield "deep-tuned", partial(deeply, lambda: by_tuning(draw_deep("RGB16", 11)))
     yield "deep-archive", partial(deeply, make_deep_archive)
+    for kind in FILES:
+        yield f"frames-{kind}", partial(make_frames, kind)
+    yield "frames-archive", make_archive_of_files
 
 
 def make_bank_files() -> Iterator[tuple[str, Callable[[Model], bytes]]]:
@@ -285,8 +311,10 @@ def describe(data: bytes) -> dict[str, Any]:
             pictures = archive.pictures(range(len(archive)))
     else:
         pictures = [lmzip.decompress_picture(data, model=MODEL)]
+    shown = [list(describe_shown(file)) for file in restore_frames(pictures)]
     return {
         "sha256": hashlib.sha256(data).hexdigest(),
+        **({"shown": shown} if shown else {}),
         "images": [
             {
                 "mode": picture.mode.name,
@@ -297,6 +325,25 @@ def describe(data: bytes) -> dict[str, Any]:
             for picture in pictures
         ],
     }
+
+
+def restore_frames(pictures: Sequence[Picture]) -> Iterator[bytes]:
+    """Yield the files of several frames that are among the pictures of an archive."""
+    for number, picture in enumerate(pictures):
+        if frames := describe_frames(picture.metadata):
+            yield write_frames(pictures[number : number + frames.count])
+
+
+def describe_shown(file: bytes) -> Iterator[dict[str, Any]]:
+    """Yield what a viewer shows of each frame, and for how long."""
+    for (width, height), pixels, time, loops, comment, *_ in show(file):
+        yield {
+            "shape": [height, width],
+            "sha256": hashlib.sha256(pixels).hexdigest(),
+            "milliseconds": time,
+            "loops": loops,
+            "comment": comment and comment.decode(),
+        }
 
 
 def hash_of_samples(samples: Samples) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -166,7 +167,32 @@ def decode_deflate(data: bytes, height: int, width: int, channels: int, bits: in
     return planes
 
 
-CLASSICAL = {0: decode_raw, 2: decode_webp, 3: decode_png, 4: decode_deflate}
+def decode_jpeg2000(data: bytes, height: int, width: int, channels: int, bits: int) -> Planes:
+    """Put the headers of FORMAT.md before the packets and let Pillow read the codestream."""
+    levels = 0
+    while levels < 5 and 2 << levels <= min(height, width):
+        levels += 1
+    sizes = (0, width, height, 0, 0, width, height, 0, 0)
+    size = struct.pack(">HIIIIIIIIH", *sizes, channels) + bytes([bits - 1, 1, 1]) * channels
+    style = bytes([0, 0, 0, 1, 1 if channels == 3 else 0, levels, 4, 4, 0, 1])
+    bands = [bits] + [bits + 1, bits + 1, bits + 2] * levels
+    steps = bytes([64] + [8 * band for band in bands])
+    tile = struct.pack(">HIBB", 0, len(data) + 14, 0, 1)
+    file = b"\xff\x4f"
+    for marker, content in ((0x51, size), (0x52, style), (0x5C, steps), (0x90, tile)):
+        file += struct.pack(">BBH", 255, marker, len(content) + 2) + content
+    file += b"\xff\x93" + data + b"\xff\xd9"
+    with Image.open(io.BytesIO(file)) as image:
+        assert image.size == (width, height)
+        pixels = image.tobytes()  # samples of 16 bits in the byte order of this machine
+    assert bits == 8 or sys.byteorder == "little"
+    return decode_raw(pixels, height, width, channels, bits)
+
+
+CLASSICAL = {
+    **{0: decode_raw, 2: decode_webp, 3: decode_png, 4: decode_deflate},
+    5: decode_jpeg2000,
+}
 
 
 # ---- Files ---------------------------------------------------------------------------------------
@@ -373,8 +399,25 @@ def read_models(
     return known, tunings
 
 
+def read_metadata(block: bytes) -> dict[str, bytes]:
+    """Read the tagged blocks of an image."""
+    reader, found = Reader(zlib.decompress(block)), {}
+    while not reader.at_end():
+        tag = reader.take(4).decode("ascii")
+        assert tag not in found
+        found[tag] = reader.block()
+    return found
+
+
 def decode_archive(data: bytes, models: Sequence[Network] = ()) -> list[Samples]:
     """Decode all images of an archive."""
+    return [samples for samples, _ in read_archive(data, models)]
+
+
+def read_archive(
+    data: bytes, models: Sequence[Network] = ()
+) -> list[tuple[Samples, dict[str, bytes]]]:
+    """Decode all images of an archive; give each with the metadata that the index has of it."""
     version = data[4]
     assert version in (1, 2)
     assert data[:6] == bytes([*b"\x89LMZ", version, 2])
@@ -427,8 +470,11 @@ def decode_archive(data: bytes, models: Sequence[Network] = ()) -> list[Samples]
     if index.number(1):
         for _ in images:
             index.block().decode("utf-8")
+    metadata: dict[int, dict[str, bytes]] = {}
     for _ in range(index.varint()):
-        index.varint()
-        index.block()
+        number = index.varint()
+        assert number not in metadata
+        metadata[number] = read_metadata(index.block())
     assert index.at_end()
-    return [images[number] for number in range(len(images))]
+    assert metadata.keys() <= images.keys()
+    return [(images[number], metadata.get(number, {})) for number in range(len(images))]
