@@ -23,6 +23,7 @@ from lmzip.cli.bench.machine import describe_machine
 from lmzip.network.registry import Model, list_models, load_model
 
 Pixels = npt.NDArray[np.uint8]
+DeepPixels = npt.NDArray[np.uint16]
 F = TypeVar("F", bound=Callable[..., Any])
 _PHOTOGRAPHS = ("motorcycle_left.png", "astronaut.png", "chelsea.png")
 
@@ -119,6 +120,13 @@ def load_photograph(path: Path | None, height: int, width: int) -> Pixels:
         while image.shape[axis] < size:
             image = np.concatenate([image, np.flip(image, axis)], axis=axis)
     return np.ascontiguousarray(image[:height, :width])
+
+
+def load_deep_photograph(path: Path | None, height: int, width: int) -> DeepPixels:
+    """Return a photograph of 16 bits, ten of them in use: sums of 2x2 pixels of a larger one."""
+    large = load_photograph(path, 2 * height, 2 * width).astype(np.uint16)
+    sums = large.reshape(height, 2, width, 2, 3).sum((1, 3), dtype=np.uint16)
+    return sums << np.uint16(6)
 
 
 def _find_photograph() -> Path:
