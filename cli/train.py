@@ -51,3 +51,5 @@ def command(recipe: str, data: tuple[Path, ...], out: Path, threads: int, **opti
             trainer.run()
         else:
             trainer.run(stack.enter_context(Reporter(trainer.total - trainer.progress.step)))
+        if trainer.world > 1:
+            dist.barrier()  # the others wait for the first one's files, and all leave together

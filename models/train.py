@@ -93,6 +93,9 @@ class Trainer:
             source = self._load_source(recipe.held_out.source, roots)
             self.held_out = source.cut_all(recipe.seed)
         self.masks = MaskCache()
+        # What processes tell each other. One tensor for all steps: gloo's threads let go of theirs
+        # when they come to it, and must not be the last to do so when Python has ended.
+        self.message: Tensor | None = None
         self.interrupted = False  # set from outside to stop after the step under way
 
     def _make_network(self) -> Network:
@@ -219,13 +222,13 @@ class Trainer:
                 parameter.grad = torch.zeros_like(parameter)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         parts = [*gradients, bpd, bpd.new_tensor(float(stop))]
-        flat = torch.cat([part.flatten() for part in parts])
+        self.message = flat = torch.cat([part.flatten() for part in parts], out=self.message)
         dist.all_reduce(flat)
         flat /= self.world
         *averaged, bpd, wants_stop = torch.split(flat, [part.numel() for part in parts])
         for gradient, mean in zip(gradients, averaged, strict=True):
             gradient.copy_(mean.view_as(gradient))
-        return bpd[0], bool(wants_stop > 0)
+        return bpd[0].clone(), bool(wants_stop > 0)
 
     def _is_evaluation_due(self) -> bool:
         held_out = self.recipe.held_out
