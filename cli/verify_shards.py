@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 from lmzip import Limits
 from lmzip.cli.console import Report, VerificationError, count_of, fit_name
 from lmzip.cli.files import find_sources
 from lmzip.cli.shards import open_runner
 from lmzip.sharding import MANIFEST, Shard, Verified, read_manifest, verify_file
-from lmzip.storage import is_remote, to_path
+from lmzip.storage import to_address, to_path
 
 
 def is_manifest(name: str) -> bool:
@@ -35,10 +34,10 @@ def verify_files(
             with report.file(name):
                 folder = to_path(name).parent
                 for shard in read_manifest(to_path(name), limits).shards:
-                    expected[_address(folder / shard.name)] = shard
+                    expected[to_address(folder / shard.name)] = shard
         else:
             sources = find_sources([name], recursive, lambda path: path.suffix == ".lmz", report)
-            expected.update({_address(source.path): None for source in sources})
+            expected.update({to_address(source.path): None for source in sources})
     if scheduler is not None:
         threads = threads or 1  # workers have threads of their own
     task = partial(verify_file, model=model, threads=threads, limits=limits)
@@ -65,8 +64,3 @@ def _check(found: Verified, shard: Shard | None) -> None:
         raise VerificationError("these are not the bytes that the manifest states")
     if found.images != shard.images:
         raise VerificationError(f"{found.images} images, the manifest states {shard.images}")
-
-
-def _address(path: Path) -> str:
-    """Return a name that means the same file in another folder."""
-    return str(path if is_remote(path) else path.absolute())

@@ -99,11 +99,11 @@ def load_model(name_or_path: str | Path) -> Model:
     released = WEIGHTS / f"{name_or_path}.safetensors"
     path = Path(name_or_path)
     if released.is_file():
-        return _load(released)
+        return _load(released, released.stat().st_mtime_ns)
     if path.suffix == ".safetensors" or path.is_file():
         if not path.is_file():
             raise ModelError(f"{path}: no such model file")
-        return _load(path.resolve())
+        return _load(path.resolve(), path.stat().st_mtime_ns)
     names = ", ".join(entry.name for entry in list_models()) or "none"
     raise ModelError(f"unknown model {str(name_or_path)!r}: the released ones are {names}")
 
@@ -133,7 +133,8 @@ def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Mod
 
 
 @lru_cache(maxsize=8)
-def _load(path: Path) -> Model:
+def _load(path: Path, changed: int) -> Model:
+    """Load a model file as it is since it was last changed."""
     network = load_integer_network(path)
     return Model(network, path, network.fingerprint())
 

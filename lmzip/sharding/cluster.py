@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import itertools
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -21,7 +22,10 @@ R = TypeVar("R")
 
 RETRIES = 2
 _AHEAD = 2  # tasks for each thread of the cluster, one under way and one to follow
+_ASK_AGAIN = 2.0  # seconds: then tasks follow for workers that have come meanwhile
+_POLL = 0.05  # seconds
 _CONNECT = "20s"
+_LOST = "the scheduler is gone"
 _LOGGERS = ("distributed", "distributed.client", "distributed.core", "distributed.comm")
 _INSTALL = 'a cluster needs Dask: pip install "lmzip[dask]"'
 
@@ -62,23 +66,37 @@ class Cluster:
     def run(
         self, function: Callable[[T], R], tasks: Iterable[T]
     ) -> Iterator[tuple[T, R | Exception]]:
+        """Give each task with its result or its error; raises LmzipError without a scheduler.
+
+        Workers may come and go meanwhile: how many there are is asked again from time to time.
+        """
         waiting = iter(tasks)
         running = _import_dask().as_completed(loop=self._client.loop)
         under_way: dict[Any, T] = {}
 
         def submit_more() -> None:
-            most = max(1, _AHEAD * self.count_threads())
+            try:
+                most = max(1, _AHEAD * self.count_threads())
+            except OSError:
+                raise LmzipError(f"{_LOST}: the same command again does what is missing") from None
             for task in itertools.islice(waiting, max(0, most - len(under_way))):
                 future = self._client.submit(function, task, pure=False, retries=RETRIES)
                 under_way[future.key] = task
                 running.add(future)
 
         submit_more()
-        for future in running:
-            task = under_way.pop(future.key)
-            yield task, _result_of(future)
-            future.release()
-            submit_more()
+        asked = time.monotonic()
+        while under_way:
+            finished = running.next_batch(block=False)
+            for future in finished:
+                task = under_way.pop(future.key)
+                yield task, _result_of(future)
+                future.release()
+            if finished or time.monotonic() - asked > _ASK_AGAIN:
+                submit_more()
+                asked = time.monotonic()
+            else:
+                time.sleep(_POLL)
 
 
 @contextlib.contextmanager
@@ -111,7 +129,7 @@ def _result_of(future: Any) -> Any:
     if future.status == "finished":
         return future.result()
     if error is None:
-        return LmzipError("the scheduler is gone" if future.cancelled() else future.status)
+        return LmzipError(_LOST if future.cancelled() else future.status)
     if isinstance(error, LmzipError | OSError):
         return error
     if type(error).__name__ == "KilledWorker":

@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
 from lmzip.errors import InputError
 from lmzip.limits import Limits
-from lmzip.options import Options
-from lmzip.storage import FoundFile, open_ranges, to_path, write_whole
+from lmzip.network.registry import load_model
+from lmzip.options import AUTO, Options
+from lmzip.storage import FoundFile, open_ranges, to_address, to_path, write_whole
 
 UNFINISHED = "unfinished"  # the folder of the listing and of records, while shards are missing
 _LISTING = "listing.jsonl"
@@ -41,8 +42,13 @@ class Recipe:
 
     @property
     def identity(self) -> str:
-        """What the bytes of a shard depend on, besides its pictures."""
+        """What the bytes of a shard depend on, besides its pictures.
+
+        A model is what is in its file, wherever that lies.
+        """
         options = asdict(self.options)
+        if self.options.model != AUTO:
+            options["model"] = load_model(self.options.model).fingerprint
         for name in ("threads", "backend", "minutes"):
             del options[name]
         return json.dumps([self.version, self.strip, options], default=str)
@@ -116,9 +122,16 @@ class Plan:
 def plan_shards(
     roots: Iterable[str], pictures: Iterable[Listed], target: str, size: int, recipe: Recipe
 ) -> Plan:
-    """Cut pictures into shards of `size`, the last with what is left."""
+    """Cut pictures into shards of `size`, the last with what is left.
+
+    Workers may run in other folders than this process: whatever tasks name is an address.
+    """
+    target = to_address(target)
     listing = str(to_path(target) / UNFINISHED / _LISTING)
-    folders, tasks, lines = tuple(roots), [], bytearray()
+    if Path(recipe.options.model).is_file():
+        options = replace(recipe.options, model=to_address(recipe.options.model))
+        recipe = replace(recipe, options=options)
+    folders, tasks, lines = tuple(map(to_address, roots)), [], bytearray()
     for number, part in enumerate(_cut(pictures, size)):
         text = b"".join(picture.to_line() for picture in part)
         start = len(lines)

@@ -5,7 +5,14 @@ universal_pathlib, which have the same methods; they need the extra `remote`.
 """
 
 from lmzip.storage.listing import FoundFile, find_files
-from lmzip.storage.paths import is_remote, name_errors, same_file, to_path, version_of
+from lmzip.storage.paths import (
+    is_remote,
+    name_errors,
+    same_file,
+    to_address,
+    to_path,
+    version_of,
+)
 from lmzip.storage.ranges import Ranges, open_ranges
 from lmzip.storage.writing import write_whole
 
@@ -17,6 +24,7 @@ __all__ = [
     "name_errors",
     "open_ranges",
     "same_file",
+    "to_address",
     "to_path",
     "version_of",
     "write_whole",

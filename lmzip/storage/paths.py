@@ -57,6 +57,12 @@ def to_path(name: str | os.PathLike[str]) -> Path:
     return cast(Path, UPath(text))
 
 
+def to_address(name: str | os.PathLike[str]) -> str:
+    """Return a name that means the same file in any folder."""
+    path = to_path(name)
+    return str(path if is_remote(path) else path.absolute())
+
+
 def file_system(path: Path) -> tuple[Any, str]:
     """Return the fsspec file system of a remote path, and the file's name in it."""
     remote = cast(Any, path)

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,6 +113,42 @@ def test_few_tasks_are_under_way_and_errors_come_back(
     assert isinstance(results[5], lmzip.InputError)
     assert str(results[6]) == "RuntimeError: six"
     assert isinstance(results[6], lmzip.LmzipError)
+
+
+_together = threading.Barrier(2)
+
+
+def meet(number: int) -> int:
+    """Return once two tasks are under way."""
+    _together.wait(timeout=60)
+    return number
+
+
+def test_workers_that_come_late_get_tasks_while_others_work() -> None:
+    with (
+        distributed.LocalCluster(
+            n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as local,
+        open_cluster(local.scheduler_address) as cluster,
+    ):
+        later = threading.Timer(0.3, lambda: local.scale(2))
+        later.start()
+        try:
+            assert sorted(cluster.run(meet, range(4))) == [(n, n) for n in range(4)]
+        finally:
+            later.join()
+
+
+def test_a_lost_scheduler_is_one_error(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> dict[str, int]:
+        raise OSError("Timed out trying to connect")
+
+    with open_cluster(scheduler) as cluster:
+        results = cluster.run(square, range(40))
+        assert next(results)[1] in range(100)
+        monkeypatch.setattr(cluster._client, "nthreads", fail)
+        with pytest.raises(lmzip.LmzipError, match="the scheduler is gone: the same command"):
+            list(results)
 
 
 @pytest.mark.usefixtures("photos")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cli_runner import Cli, Result, make_picture, write_image
+from support.networks import compact_network, write_model
 
 import lmzip
 from lmzip.sharding import (
@@ -126,6 +127,37 @@ def test_a_shard_that_is_missing_or_cut_is_made_again(cli: Cli) -> None:
     result = shard(cli, "set")
     assert (result.code, result.err) == (0, "lmzip: 1 of 3 shards are there already\n")
     assert contents("set") == whole
+
+
+def test_tasks_mean_the_same_in_another_folder(
+    cli: Cli, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker has a working folder of its own."""
+    from lmzip.storage import find_files
+
+    shutil.copy(cli.model, "mine.safetensors")
+    recipe = Recipe(lmzip.Options(model="mine.safetensors"))
+    pictures = [Listed(0, file) for file in find_files(photos)]
+    plan = plan_shards([photos.name], pictures, "set", COUNT, recipe)
+    Path("set/unfinished").mkdir(parents=True)
+    plan.write_listing()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    made = tasks.write_shard(plan.tasks[0]).shard
+    assert made.images == COUNT
+    assert (tmp_path / "set" / made.name).stat().st_size == made.size
+
+
+def test_what_is_in_a_model_file_counts_and_not_where_it_lies(tmp_path: Path) -> None:
+    def identify(path: Path) -> str:
+        return Recipe(lmzip.Options(model=str(path))).identity
+
+    path = write_model(compact_network(), tmp_path)
+    before, copy = identify(path), tmp_path / "copy.safetensors"
+    shutil.copy(path, copy)
+    assert identify(copy) == before
+    write_model(compact_network(channels=1), tmp_path)
+    assert identify(path) != before
 
 
 @pytest.mark.parametrize("store", ["", "memory://"])
