@@ -1,7 +1,7 @@
 """Classical methods: what stores a picture when the network does not cover it or is larger.
 
     raw      the samples as they are (1-bit samples packed, 16-bit ones little-endian)
-    deflate  samples predicted by one fixed rule, split into byte planes, then zlib
+    deflate  samples predicted by one fixed rule, their bytes as planes or pixel by pixel, then zlib
     png      the image data stream (IDAT) of a PNG file; Pillow writes and reads it
     webp     the VP8L chunk of a lossless WebP file; Pillow writes and reads it
     jpeg2000 the packets of a JPEG 2000 codestream; Pillow writes and reads it. For pictures that
@@ -59,7 +59,7 @@ def encode_classical(samples: Samples, mode: Mode, *, thorough: bool) -> tuple[i
     candidates = [(RAW, _encode_raw(samples, mode))]
     if webp:
         candidates += [(WEBP, data) for data in _encode_webp(samples, mode, thorough)]
-    predictors = [0] if webp and not thorough else list(_PREDICTOR_AXES)
+    predictors = _list_predictors(mode, webp, thorough)
     level = 9 if thorough else 6
     candidates += [(DEFLATE, data) for data in _encode_deflate(samples, predictors, level)]
     if mode.name in _PNG_MODES and (thorough or not webp):
@@ -105,8 +105,22 @@ def _decode_raw(data: bytes, mode: Mode, height: int, width: int) -> Samples:
 
 
 # Predictors are differences along rows, columns, or both, modulo the sample's range; so undoing
-# them is a cumulative sum. The number is stored.
+# them is a cumulative sum. The number is stored, with 16 added if bytes lie as in raw.
 _PREDICTOR_AXES: dict[int, tuple[int, ...]] = {0: (), 1: (1,), 2: (0,), 3: (0, 1)}
+_INTERLEAVED = 16
+
+
+def _list_predictors(mode: Mode, webp: bool, thorough: bool) -> list[int]:
+    """Return the predictors to try.
+
+    In a drawing whole pixels repeat, which deflate sees only if their bytes lie together. For 8
+    bits that is left to WebP and PNG, which have no colours of 16 bits here. Quickly, the two that
+    suit drawings show whether one is worth being thorough.
+    """
+    if webp and not thorough:
+        return [0]
+    interleaved = [number + _INTERLEAVED for number in (_PREDICTOR_AXES if thorough else (0, 2))]
+    return list(_PREDICTOR_AXES) + (interleaved if mode.deep else [])
 
 
 def _encode_deflate(samples: Samples, predictors: Sequence[int], level: int) -> Iterator[bytes]:
@@ -115,19 +129,26 @@ def _encode_deflate(samples: Samples, predictors: Sequence[int], level: int) -> 
         if number and samples.dtype == np.bool_:
             continue
         residual: npt.NDArray[Any] = values
-        for axis in _PREDICTOR_AXES[number]:
+        for axis in _PREDICTOR_AXES[number % _INTERLEAVED]:
             residual = np.diff(residual, axis=axis, prepend=values.dtype.type(0))
-        yield bytes([number]) + zlib.compress(_to_planes(residual, samples.dtype), level)
+        if number >= _INTERLEAVED:
+            content = residual.astype(residual.dtype.newbyteorder("<")).tobytes()
+        else:
+            content = _to_planes(residual, samples.dtype)
+        yield bytes([number]) + zlib.compress(content, level)
 
 
 def _decode_deflate(data: bytes, mode: Mode, height: int, width: int) -> Samples:
     if not data:
         raise DamagedError("the deflated data is missing")
-    if data[0] not in _PREDICTOR_AXES:
-        raise FormatError(f"unknown predictor {data[0]:02x}")
+    number = data[0]
+    known = {plain + layout for plain in _PREDICTOR_AXES for layout in (0, _INTERLEAVED)}
+    if number not in known or (number and mode.dtype is np.bool_):
+        raise FormatError(f"unknown predictor {number:02x}")
     expected = height * _row_bytes(mode, width)
-    values = _from_planes(_inflate_all(data[1:], expected), mode, height, width)
-    for axis in _PREDICTOR_AXES[data[0]]:
+    lay_out = _decode_raw if number >= _INTERLEAVED else _from_planes
+    values = lay_out(_inflate_all(data[1:], expected), mode, height, width)
+    for axis in _PREDICTOR_AXES[number % _INTERLEAVED]:
         values = np.cumsum(values, axis=axis, dtype=values.dtype)
     return values.astype(mode.dtype)
 

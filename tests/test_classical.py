@@ -32,13 +32,14 @@ from lmzip.jpeg2000_headers import split_codestream
 from lmzip.picture import MODES, Mode, Samples
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (7, 8), (5, 17)]
+PREDICTORS = [0, 1, 2, 3, 16, 17, 18, 19]
 Encoder = Callable[[Samples, Mode], list[bytes]]
 
 ENCODERS: dict[int, Encoder] = {
     RAW: lambda samples, mode: [classical._encode_raw(samples, mode)],
     WEBP: lambda samples, mode: list(classical._encode_webp(samples, mode, True)),
     PNG: lambda samples, mode: [classical._encode_png(samples, mode, True)],
-    DEFLATE: lambda samples, mode: list(classical._encode_deflate(samples, [0, 1, 2, 3], 9)),
+    DEFLATE: lambda samples, mode: list(classical._encode_deflate(samples, PREDICTORS, 9)),
     JPEG2000: lambda samples, mode: list(classical._encode_jpeg2000(samples, mode)),
 }
 UNSUPPORTED = {
@@ -225,9 +226,33 @@ def test_inflating_stops_at_the_size_of_the_picture() -> None:
         decode_classical(DEFLATE, bomb, MODES["L"], 10, 10)
 
 
-def test_unknown_predictor() -> None:
-    with pytest.raises(FormatError, match="09"):
-        decode_classical(DEFLATE, b"\x09" + zlib.compress(bytes(4)), MODES["L"], 2, 2)
+@pytest.mark.parametrize(
+    ("number", "mode"), [(4, "L"), (9, "L"), (20, "L16"), (32, "L"), (16, "1")]
+)
+def test_unknown_predictor(number: int, mode: str) -> None:
+    data = bytes([number]) + zlib.compress(bytes(2 * MODES[mode].bits // 4))
+    with pytest.raises(FormatError, match=f"{number:02x}"):
+        decode_classical(DEFLATE, data, MODES[mode], 2, 2)
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_colours_that_repeat_are_seen_as_pixels(thorough: bool) -> None:
+    """Eight colours of three 16-bit samples take three bits a pixel, and not three times that."""
+    state = np.random.default_rng(0)
+    colours = state.integers(0, 65536, (8, 3), np.uint16)
+    samples = colours[state.integers(0, 8, (60, 70))]
+    method, data = encode_classical(samples, MODES["RGB16"], thorough=thorough)
+    assert (method, data[0]) == (DEFLATE, 16)
+    planes = classical._encode_deflate(samples, [0, 1, 2, 3], 9)
+    assert len(data) < 0.6 * min(map(len, planes))
+
+
+def test_pixels_of_8_bits_are_not_tried_interleaved() -> None:
+    """What is written for them has not changed since there were planes only."""
+    for mode in MODES.values():
+        for thorough in (False, True):
+            listed = classical._list_predictors(mode, False, thorough)
+            assert (max(listed) >= 16) == mode.deep
 
 
 def test_only_the_streams_are_stored() -> None:

@@ -1,9 +1,12 @@
-"""Never larger: lmzip left alone is at most 64 bytes above the smallest of WebP, PNG and raw."""
+"""Never larger: lmzip left alone is at most 64 bytes above the smallest of WebP, PNG and raw.
+
+Deep drawings are compared with libpng itself, since Pillow writes no colours of 16 bits.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,14 @@ def draw_flat_colours(height: int, width: int) -> Pixels:
         top, left = state.integers(height), state.integers(width)
         picture[top : top + 20, left : left + 30] = colours[state.integers(6)]
     return picture
+
+
+def deepen(pixels: Pixels, channels: int, *, spread: bool) -> Pixels:
+    """Give colours 16 bits: by stretching, or each of their samples any value of 16 bits."""
+    values = np.arange(256) * 257
+    if spread:
+        values = np.random.default_rng(2).integers(0, 65536, 256)
+    return np.ascontiguousarray(values.astype(np.uint16)[pixels[..., [0, 1, 2, 0][:channels]]])
 
 
 def all_contents() -> Iterator[tuple[str, Pixels]]:
@@ -108,6 +119,24 @@ def test_never_larger(pixels: Pixels, released: Path) -> None:
     restored = lmzip.decompress(data)
     assert restored.dtype == pixels.dtype
     assert np.array_equal(restored, pixels)
+
+
+@pytest.mark.parametrize("effort", ["default", "best"])
+@pytest.mark.parametrize("draw", [draw_text, draw_flat_colours])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_deep_drawings_are_no_larger_than_as_png(
+    channels: int, draw: Callable[[int, int], Pixels], effort: str, released: Path
+) -> None:
+    """Without a margin: the headers of PNG are longer than ours."""
+    imagecodecs = pytest.importorskip("imagecodecs")
+    for height, width in ((120, 150), (24, 31), (9, 8)):
+        for spread in (False, True):
+            pixels = deepen(draw(height, width), channels, spread=spread)
+            squeezed = pixels[..., 0] if channels == 1 else pixels
+            png = imagecodecs.png_encode(squeezed, level=9)
+            data = lmzip.compress(pixels, effort=effort)
+            assert len(data) <= len(png)
+            assert np.array_equal(lmzip.decompress(data), pixels)
 
 
 def test_never_larger_without_any_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,14 +103,14 @@ def by_number(picture: Picture) -> bytes:
         return lmzip.compress_picture(picture, lmzip.Options(model="golden"))
 
 
-def by_method(picture: Picture, method: int) -> bytes:
-    """Store a picture by one classical method, whichever would be smallest."""
+def by_method(picture: Picture, method: int, predictors: Sequence[int] = (0, 1, 2, 3)) -> bytes:
+    """Store a picture by one classical method and the last predictor, though others be smaller."""
     samples, mode = picture.samples, picture.mode
     encoders: dict[int, Callable[[], Iterable[bytes]]] = {
         RAW: lambda: [classical._encode_raw(samples, mode)],
         WEBP: lambda: classical._encode_webp(samples, mode, True),
         PNG: lambda: [classical._encode_png(samples, mode, True)],
-        DEFLATE: lambda: classical._encode_deflate(samples, [0, 1, 2, 3], 9),
+        DEFLATE: lambda: classical._encode_deflate(samples, predictors, 9),
         JPEG2000: lambda: classical._encode_jpeg2000(samples, mode),
     }
     *_, data = encoders[method]()
@@ -254,6 +254,9 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     for mode in ("1", "CMYK", "LA16", "RGBA16"):
         yield f"raw-{mode}", partial(by_method, draw_picture(mode), RAW)
         yield f"deflate-{mode}", partial(by_method, draw_picture(mode), DEFLATE)
+    for mode, predictor in (("L16", 16), ("LA16", 17), ("RGB16", 18), ("RGBA16", 19)):
+        picture = draw_picture(mode)
+        yield f"deflate-pixels-{mode}", partial(by_method, picture, DEFLATE, [predictor])
     for mode in ("L", "RGB", "L16"):
         yield f"jpeg2000-{mode}", partial(by_method, draw_picture(mode), JPEG2000)
     yield "archive", make_archive

@@ -144,14 +144,19 @@ def decode_png(data: bytes, height: int, width: int, channels: int, bits: int) -
 
 
 def decode_deflate(data: bytes, height: int, width: int, channels: int, bits: int) -> Planes:
-    """Inflate byte planes and undo the predictor."""
+    """Inflate the bytes, as planes or as in raw, and undo the predictor."""
     predictor, content = data[0], zlib.decompress(data[1:])
     if bits == 1:
         assert predictor == 0
         return decode_raw(content, height, width, 1, 1)
     size, width_in_bytes = height * width, bits // 8
     assert len(content) == size * channels * width_in_bytes
-    parts = [list(content[i : i + size]) for i in range(0, len(content), size)]
+    assert predictor in (0, 1, 2, 3, 16, 17, 18, 19)
+    if predictor >= 16:
+        step = channels * width_in_bytes
+        parts = [list(content[i::step]) for i in range(step)]
+    else:
+        parts = [list(content[i : i + size]) for i in range(0, len(content), size)]
     planes = []
     for c in range(channels):
         plane = parts[c * width_in_bytes]
