@@ -70,7 +70,7 @@ class Compression:
         targets.write(target, source, data, file_times(read.pictures[0].metadata))
         info = read_info(data, limits=self.limits)
         self._describe(source.name, target, read.samples, info, time.monotonic() - began)
-        larger = 0 < read.size < len(data)
+        larger = len(data) > read.size
         if larger:
             self.report.warn(
                 source.name, f"{target} has {len(data)} bytes, the input only {read.size}"
@@ -115,7 +115,7 @@ class Compression:
         self.report.note(f"{source.name}: {target} is there already")
         targets.written[target] = source.name
         if not self.keep:
-            self._remove(source, target, read, targets)
+            self._remove(source, target, read, targets, len(existing) > read.size)
 
     def pack(self, sources: list[Source], targets: Targets) -> None:
         """Pack all files that can be read into one archive."""
@@ -156,12 +156,12 @@ class Compression:
         )
         if not self.keep:
             for source, read in done:
-                self._remove(source, target, read, targets)
+                self._remove(source, target, read, targets, larger=False)
 
     def _remove(
-        self, source: Source, target: Path, read: Original, targets: Targets, larger: bool = False
+        self, source: Source, target: Path, read: Original, targets: Targets, larger: bool
     ) -> None:
-        """Delete an input, if all of it is in the output."""
+        """Delete an input, if all of it is in the output, and that is not larger."""
         if read.losses:
             self.report.warn(source.name, "not deleted: not all of it is in the output")
         elif larger:

@@ -243,6 +243,11 @@ def test_larger_outputs_keep_their_inputs(cli):
     assert "the input only" in result.err
     assert "not deleted" in result.err
     assert Path("x.png").exists()
+    result = cli.compress("--rm", "--skip-existing", "x.png")
+    assert (result.code, result.err) == (
+        0, "lmzip: x.png: warning: not deleted: it is smaller than the output\n"
+    )  # fmt: skip
+    assert Path("x.png").exists()
 
 
 def test_a_file_that_changes_is_not_deleted(cli, monkeypatch):
