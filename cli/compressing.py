@@ -154,9 +154,15 @@ class Compression:
         self._describe(
             name, target, total, read_info(data, limits=self.limits), time.monotonic() - self.began
         )
-        if not self.keep:
+        inputs = sum(read.size for _, read in done)
+        larger = len(data) > inputs
+        if larger:
+            self.report.warn(name, f"it has {len(data)} bytes, the inputs only {inputs}")
+        if larger and not self.keep:
+            self.report.warn(name, "no input deleted: together they are smaller than the output")
+        elif not self.keep:
             for source, read in done:
-                self._remove(source, target, read, targets, larger=False)
+                self._remove(source, target, read, targets, larger)
 
     def _remove(
         self, source: Source, target: Path, read: Original, targets: Targets, larger: bool

@@ -250,6 +250,21 @@ def test_larger_outputs_keep_their_inputs(cli):
     assert Path("x.png").exists()
 
 
+def test_larger_archives_keep_their_inputs(cli):
+    for name in ("a.png", "b.png"):
+        flat = Picture(np.full((64, 64, 3), ord(name[0]), np.uint8), MODES["RGB"])
+        Path(name).write_bytes(write_picture(flat, ".png")[0])
+    inputs = sum(os.path.getsize(name) for name in os.listdir())
+    result = cli.compress("--archive", "--rm", "a.png", "b.png", "-o", "all.lmz")
+    assert result.code == 0
+    assert result.err == (
+        f"lmzip: all.lmz: warning: it has {os.path.getsize('all.lmz')} bytes, the inputs only "
+        f"{inputs}\n"
+        "lmzip: all.lmz: warning: no input deleted: together they are smaller than the output\n"
+    )
+    assert sorted(os.listdir()) == ["a.png", "all.lmz", "b.png"]
+
+
 def test_a_file_that_changes_is_not_deleted(cli, monkeypatch):
     write_image(Path("x.png"))
 
