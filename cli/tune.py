@@ -62,7 +62,8 @@ def command(
 ) -> int:
     """Let a model learn from images, for `compress --model` on others of their kind.
 
-    One image in eight is left out, and shows what learning has brought.
+    One image in eight is left out, and shows what learning has brought. Images of one depth are
+    learnt from, 8 bits or more, whichever there is most of.
     """
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     if output.exists() and not force:
@@ -72,9 +73,8 @@ def command(
     covered = [p for p in pictures if len(p.mode.groups[0]) in (1, base.network.channels)]
     kept = [p for n, p in enumerate(covered) if n % _HELD_OUT != _HELD_OUT - 1]
     held_out = covered[_HELD_OUT - 1 :: _HELD_OUT][:_MEASURED] or kept[:_MEASURED]
-    images = [picture.samples[..., picture.mode.groups[0]] for picture in kept]
     with report.progress(output.name) as progress:
-        learnt = write_tuned_model(base, images, output, 60 * minutes, progress)
+        learnt = write_tuned_model(base, kept, output, 60 * minutes, progress)
     if not learnt:
         raise InputError(
             f"nothing was learnt in {minutes:g} minutes from {count_of(len(kept), 'image')}"
@@ -82,12 +82,12 @@ def command(
     before, after = _measure(held_out, base.path), _measure(held_out, output)
     what = "left out" if len(covered) >= _HELD_OUT else "of them"
     report.result(
-        f"{count_of(len(kept), 'image')} learnt from, {len(held_out)} {what} compressed\n"
+        f"{count_of(learnt, 'image')} learnt from, {len(held_out)} {what} compressed\n"
         f"{base.name:<16} {before:8.4f} bpd\n"
         f"{output.stem:<16} {after:8.4f} bpd {100 * (after / before - 1):+.2f} %",
         output=str(output),
         model=base.name,
-        images=len(kept),
+        images=learnt,
         measured=len(held_out),
         bpd_before=before,
         bpd=after,
@@ -101,7 +101,7 @@ def _read_pictures(inputs: Sequence[str], limits: Limits, report: Report) -> lis
     for source in sources:
         with report.file(source.name):
             picture = read_image(source.read(limits), limits).picture
-            if picture.mode.groups and not picture.mode.deep:  # learning is for 8 bits
+            if picture.mode.groups:
                 pictures.append(picture)
     if not pictures:
         raise InputError(f"{' '.join(inputs)}: no images that a network codes")

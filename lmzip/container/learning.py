@@ -36,7 +36,7 @@ def learn_model(
     except ModuleNotFoundError as error:
         raise InputError('effort "max" needs torch: pip install "lmzip[train]"') from error
     model, order = choice
-    images, precision = _gather(choice, pictures, options)
+    images, precision = gather_images(choice, pictures, options)
     budget = 60 * options.minutes, progress
     tuning = tune.learn_tuning(model.network, order, images, *budget, precision=precision)
     if tuning is None:
@@ -46,7 +46,7 @@ def learn_model(
     return None if deep and not is_deepenable(tuned.network) else tuned
 
 
-def _gather(
+def gather_images(
     choice: Choice, pictures: Sequence[Picture], options: Options
 ) -> tuple[list[Samples], Precision | None]:
     """Return what to learn from: colours or grey of pictures of one depth, plainly scaled.

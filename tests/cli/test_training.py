@@ -214,3 +214,23 @@ def test_tune_writes_a_model_for_files_like_those_it_learnt_from(cli, monkeypatc
     assert result.code == 1
     assert "nothing was learnt" in result.err
     assert not Path("other.safetensors").exists()
+
+
+def test_tune_learns_from_deep_pictures(cli, monkeypatch, tmp_path):
+    """As deep as they are; a picture of another depth among them is not learnt from."""
+    write_model(compact_network(name="small"), tmp_path)
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 12)
+    low = np.random.default_rng(0)
+    for number in range(8):
+        image = 255 - smooth_images(1, 64, 64, 1, noise=1.0, seed=number)[0].astype(np.uint16)
+        image = (image << 4) + low.integers(3, size=image.shape, dtype=np.uint16)
+        write_image(Path(f"images/{number}.png"), Picture(image, MODES["L16"]))
+    write_image(Path("images/8.png"), make_picture("L", 64, 64))
+    small = tmp_path / "small.safetensors"
+    result = cli("tune", "images", "-o", "mine.safetensors", "--model", small, "--minutes", 20)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0].startswith("7 images learnt from, 1 left out")
+    before, after = (float(lines[n].split(" bpd")[0].split()[-1]) for n in (1, 2))
+    assert after < 0.98 * before
+    assert cli("compress", "images/7.png", "--model", "mine.safetensors").code == 0
