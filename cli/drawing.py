@@ -119,13 +119,26 @@ def shrink_bits(bits: Bits, side: int) -> Bits:
 def make_thumbnail(picture: Picture, side: int) -> Image.Image:
     """Return a picture as 8-bit colours whose longer side is at most `side`."""
     if picture.mode.bits == 16:
-        samples = (picture.samples >> 8).astype(np.uint8)
+        samples = _show_bits_in_use(picture)
         image = Image.fromarray(samples[..., 0] if samples.shape[2] == 1 else samples)
     else:
         image = image_from_picture(picture)
     image = image.convert("RGB" if image.mode == "CMYK" else image.mode)
     image.thumbnail((side, side), Image.Resampling.LANCZOS)
     return image
+
+
+def _show_bits_in_use(picture: Picture) -> npt.NDArray[np.uint8]:
+    """Return deep samples as 8 bits: the highest that are in use, else 12 bits would look black.
+
+    Colours and alpha have bits of their own, since programs like to make alpha 16 bits deep.
+    """
+    shown = np.empty(picture.samples.shape, np.uint8)
+    for channels in picture.mode.groups:
+        samples = picture.samples[..., channels]
+        bits = max(8, int(samples.max()).bit_length())
+        shown[..., channels] = samples >> (bits - 8)
+    return shown
 
 
 def to_png(image: Image.Image) -> bytes:

@@ -152,6 +152,25 @@ def test_thumbnails_of_every_mode_are_small(name: str) -> None:
     assert thumbnail.mode in ("L", "LA", "RGB", "RGBA")
 
 
+@pytest.mark.parametrize("depth", [8, 9, 12, 15, 16])
+@pytest.mark.parametrize("name", ["L16", "LA16", "RGB16", "RGBA16"])
+def test_thumbnails_are_as_bright_as_the_bits_in_use(name: str, depth: int) -> None:
+    channels = MODES[name].channels
+    ramp = np.linspace(0, (1 << depth) - 1, 60).astype(np.uint16)
+    samples = np.broadcast_to(ramp[None, :, None], (40, 60, channels)).copy()
+    if name.endswith("A16"):
+        samples[..., -1] = 65535
+    thumbnail = np.asarray(make_thumbnail(Picture(samples, MODES[name]), 60))
+    thumbnail = thumbnail.reshape(40, 60, channels)
+    assert np.abs(thumbnail[0, :, 0] - np.linspace(0, 255, 60)).max() <= 1
+    assert (thumbnail[..., -1] == 255).all() == name.endswith("A16")
+
+
+def test_black_deep_pictures_have_black_thumbnails() -> None:
+    black = Picture(np.zeros((4, 4, 3), np.uint16), MODES["RGB16"])
+    assert not np.asarray(make_thumbnail(black, 4)).any()
+
+
 def test_totals_are_printed(cli: Cli) -> None:
     picture = write_image(Path("a.png"))
     result = cli("inspect", "a.png", "--model", cli.model)
