@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmzip import (
@@ -49,6 +49,8 @@ class Restoration:
     salvage: bool
     limits: Limits
     report: Report
+    # inputs of which an output has not everything
+    _partly: set[str] = field(default_factory=set, init=False)
 
     @property
     def to_image(self) -> bool:
@@ -89,11 +91,13 @@ class Restoration:
         self._name_losses(source.name, losses)
 
     def remove(self, source: Source, read: Hashable) -> None:
-        """Delete an input, if all of it has been written to files.
+        """Delete an input, if all of it has been written to files, metadata too.
 
         Raises InputError if it is not the file any more that was read.
         """
-        if source.name in self.targets.written.values() and not source.is_stdin:
+        if source.name in self._partly:
+            self.report.warn(source.name, "not deleted: not all of it is in the output")
+        elif source.name in self.targets.written.values() and not source.is_stdin:
             if source.version() != read:
                 raise InputError("not deleted: it changed after it was read")
             with name_errors(source.path):
@@ -241,6 +245,9 @@ class Restoration:
             data = write_frames(pictures)
         else:
             data, remarks = write_picture(first, suffix)
+            # A remark names what the format cannot hold. Of FRMS, other formats hold the pixels.
+            if remarks or frames is not None:
+                self._partly.add(source.name)
         self.targets.check(target, source)
         self.targets.write(target, source, data, file_times(first.metadata))
         for remark in remarks:

@@ -226,6 +226,32 @@ def test_metadata_is_called_by_its_name(cli):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("archive", [[], ["--archive", "-o", "x.lmz"]])
+def test_rm_keeps_what_a_format_has_no_place_for(cli, archive):
+    image = Image.fromarray(make_picture(height=40, width=60).samples)
+    image.save("x.png", icc_profile=bytes(500), compress_level=0)
+    assert cli.compress("--rm", *archive, "x.png").code == 0
+    result = cli.decompress("--rm", "x.lmz", "-o", "x.bmp")
+    assert (result.code, result.err) == (
+        0,
+        "lmzip: x.bmp: warning: bmp has no place for the colour profile\n"
+        "lmzip: x.lmz: warning: not deleted: not all of it is in the output\n",
+    )
+    assert sorted(os.listdir()) == ["x.bmp", "x.lmz"]
+    assert cli.decompress("--rm", "x.lmz", "-o", "x.png").code == 0
+    assert sorted(os.listdir()) == ["x.bmp", "x.png"]
+
+
+def test_rm_keeps_what_only_gif_can_hold(cli):
+    Image.new("P", (90, 80)).save("x.gif", comment=b"made by hand", duration=50)
+    assert cli("compress", "x.gif").code == 0
+    result = cli("decompress", "--rm", "x.lmz", "-o", "x.png")
+    assert "not deleted: not all of it is in the output" in result.err
+    assert Path("x.lmz").exists()
+    assert cli("decompress", "--rm", "-f", "x.lmz").code == 0
+    assert not Path("x.lmz").exists()
+
+
 def test_a_hint_is_given_once(cli):
     for name in ("a", "b", "c"):
         write_image(Path(f"{name}.png"))
