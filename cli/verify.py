@@ -14,7 +14,7 @@ from lmzip import Archive, DamagedError, InputError, Limits, Picture, decompress
 from lmzip.cli.console import Report, VerificationError, fit_name
 from lmzip.cli.files import Source, find_sources
 from lmzip.cli.images import read_image
-from lmzip.cli.members import Member, Members
+from lmzip.cli.members import Member, Members, safe_path
 from lmzip.cli.options import common_options, limit_options, model_option, scheduler_option
 from lmzip.cli.verify_shards import is_manifest, verify_files
 from lmzip.formats import read_frames
@@ -127,7 +127,10 @@ class _Originals:
         if not members.is_single_file and (archive.names is None or not path.is_dir()):
             raise InputError("an archive with names is compared with a folder")
         for member in members.all:
-            place = path if members.is_single_file else path / member.name
+            place = path
+            if not members.is_single_file:
+                safe_path(member.name)  # a stranger's archive may not choose what is read
+                place = path / member.name  # as it is: files here may have backslashes
             self._files |= dict.fromkeys(member.numbers, (member, place))
 
     def compare(self, number: int, picture: Picture) -> None:

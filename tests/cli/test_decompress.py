@@ -314,6 +314,23 @@ def test_archives_cannot_write_elsewhere(cli, name):
     assert sorted(files) == ["all.lmz", "below/out/fine.png"]
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "../evil.png", "a/../../evil.png"])
+def test_archives_are_not_compared_with_files_elsewhere(cli, name):
+    picture = make_archive(cli, [name])[name]
+    Path("below/out/a").mkdir(parents=True)
+    write_image(Path("below/evil.png"), picture)
+    write_image(Path("evil.png"), picture)
+    result = cli("verify", "all.lmz", "--model", cli.model, "--against", "below/out")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"lmzip: all.lmz: the name {name!r} would leave the folder\n"
+
+
+def test_names_with_backslashes_are_compared(cli):
+    write_image(Path("in/a\\b.png"))
+    assert cli.compress("--archive", "-r", "in", "-o", "all.lmz").code == 0
+    assert cli("verify", "all.lmz", "--model", cli.model, "--against", "in").code == 0
+
+
 def test_an_archive_of_arrays_is_numbered(cli):
     images = np.random.default_rng(0).integers(0, 256, (3, 6, 6, 3), np.uint8)
     Path("all.lmz").write_bytes(lmzip.compress_batch(images, model=cli.model))
