@@ -51,7 +51,8 @@ from lmzip.storage import to_path
 @click.option("--strip", is_flag=True, help="Drop metadata: profiles, EXIF, texts, times.")
 @click.option(
     "--skip-existing", is_flag=True,
-    help="Pass over inputs whose output exists and restores them exactly.",
+    help="Pass over inputs whose output exists and restores them exactly, but for the time of "
+    "change.",
 )  # fmt: skip
 @limit_options
 @common_options()
