@@ -15,6 +15,7 @@ import lmzip
 from lmzip.classical import DEFLATE, JPEG2000, NETWORK, PNG, RAW, WEBP, encode_classical
 from lmzip.container.archive_file import Batch, Index, append_chunk, finish_archive, start_archive
 from lmzip.container.binary import Writer
+from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import Chunk, write_image
 from lmzip.container.image_header import Coding, ImageHeader
 from lmzip.container.model_reference import ModelReference
@@ -229,6 +230,32 @@ def test_bombs_do_not_go_off(
     assert "Error" in errors[1]
     assert seconds < 5, said
     assert megabytes < 500, said
+
+
+@pytest.mark.parametrize(("chunks", "images"), [(1, 1 << 17), (1 << 14, 1)])
+def test_archives_of_many_images_take_time_in_proportion(
+    chunks: int, images: int, model: Path, tmp_path: Path
+) -> None:
+    """Tiny ones in one batch, and batches of one: nothing may look at all of them for each."""
+    writer = start_archive()
+    network = load_model(model)
+    reference = ModelReference(network.name, bytes.fromhex(network.fingerprint)[:8])
+    black = checksum_of_samples(np.zeros((images, 1, 1, 3), np.uint8))
+    shape = Batch(RGB, 1, 1, reference, Order("raster"), 0, black)
+    numbers = [range(first * images, (first + 1) * images) for first in range(chunks)]
+    entries = tuple(append_chunk(writer, b"", each, shape) for each in numbers)
+    (tmp_path / "many.lmz").write_bytes(finish_archive(writer, Index(entries, None, {})))
+    program = (
+        "from lmzip.cli.members import Members\n"
+        f"archive = lmzip.open_archive(sys.argv[1], model={str(model)!r}, threads=1)\n"
+        "members = len(Members(archive).all)\n"
+        f"restored = sum(1 for _ in archive.restore(range({images})))\n"
+        "print(members, restored)"
+    )
+    seconds, megabytes, said = measure(program, tmp_path / "many.lmz")
+    assert said == f"{chunks * images} {images}"
+    assert seconds < 5
+    assert megabytes < 500
 
 
 def test_a_dry_stream_is_black_and_takes_no_time(model: Path, tmp_path: Path) -> None:

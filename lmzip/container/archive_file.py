@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lmzip.container import version_1
 from lmzip.container.binary import Reader, Writer
@@ -64,9 +65,12 @@ class Batch:
     scalings: tuple[Scaling, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArchiveChunk:
-    """The place of a chunk in the file, the numbers of its images, and for a batch its coding."""
+    """The place of a chunk in the file, the numbers of its images, and for a batch its coding.
+
+    A chunk equals itself alone: as a key it must not cost the time of looking at all its images.
+    """
 
     offset: int
     size: int
@@ -88,7 +92,7 @@ class Index:
     models: tuple[ModelReference, ...] = ()
     version: int = VERSION
 
-    @property
+    @cached_property
     def count(self) -> int:
         return sum(len(chunk.images) for chunk in self.chunks)
 

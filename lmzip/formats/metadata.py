@@ -39,7 +39,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from lmzip.errors import DamagedError, InputError
+from lmzip.errors import DamagedError
 from lmzip.limits import inflate
 from lmzip.picture import Picture
 
@@ -82,19 +82,29 @@ def check_blocks(picture: Picture) -> None:
     full = (1 << picture.mode.bits) - 1
     allowed: dict[str, bool] = {}
     if (block := metadata.get("BITS")) is not None:
-        allowed["BITS"] = block in (b"\1", b"\2", b"\4", bytes([picture.mode.bits]))
+        allowed["BITS"] = block == bytes([picture.mode.bits]) or _has_bits(picture, block)
     if (block := metadata.get("MAXV")) is not None:
         allowed["MAXV"] = len(block) == 2 and 0 < int.from_bytes(block, "little") <= full
     if (block := metadata.get("PLTE")) is not None:
         allowed["PLTE"] = len(block) in range(3, 769, 3)
     if (block := metadata.get("TRNS")) is not None:
-        lengths = {"P": range(257), "1": (2,), "L": (2,), "RGB": (6,)}
+        lengths = {"P": range(257), "1": (2,), "L": (2,), "RGB": (6,), "CMYK": ()}
         allowed["TRNS"] = len(block) in lengths.get(name.removesuffix("16"), range(len(block) + 1))
     for tag, fits in allowed.items():
         if not fits:
             raise DamagedError(
                 f"the metadata block {tag} of {len(metadata[tag])} bytes does not fit mode {name}"
             )
+
+
+def _has_bits(picture: Picture, block: bytes) -> bool:
+    """Whether all samples are what a PNG file of 1, 2 or 4 bits holds."""
+    if picture.mode.name not in ("L", "P") or block not in (b"\1", b"\2", b"\4"):
+        return False
+    largest = (1 << block[0]) - 1
+    if picture.mode.name == "P":
+        return bool((picture.samples <= largest).all())
+    return not (picture.samples % (255 // largest)).any()
 
 
 def name_rest(size: int) -> tuple[str, ...]:
@@ -154,15 +164,15 @@ def join_chunks(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def split_chunks(block: bytes) -> list[tuple[bytes, bytes]]:
-    """Read a block of TEXT or PNGC; raises InputError if it is cut short."""
+    """Read a block of TEXT or PNGC; raises DamagedError if that cannot be done."""
     chunks, position = [], 0
     while position < len(block):
         if position + 8 > len(block):
-            raise InputError("metadata: a list of chunks is cut short")
+            raise DamagedError("metadata: a list of chunks is cut short")
         kind, length = struct.unpack_from("<4sI", block, position)
         position += 8
         if position + length > len(block):
-            raise InputError("metadata: a list of chunks is cut short")
+            raise DamagedError("metadata: a list of chunks is cut short")
         if not (kind.isalpha() and kind.isascii() and kind[0] & 0x20):
             raise DamagedError(f"metadata: a chunk called {kind!r}")  # or it could be pixels
         chunks.append((kind, block[position : position + length]))

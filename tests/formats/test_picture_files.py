@@ -10,7 +10,7 @@ import pytest
 import tifffile
 from PIL import Image, PngImagePlugin
 
-from lmzip.errors import InputError
+from lmzip.errors import DamagedError, InputError
 from lmzip.formats.metadata import ESSENTIAL, file_times, split_chunks, strip_metadata, time_block
 from lmzip.formats.png import GREY, RGB, Png, write_png
 from lmzip.formats.reading import read_picture
@@ -334,7 +334,7 @@ def test_times_are_kept_to_the_nanosecond(tmp_path):
 
 @pytest.mark.parametrize("block", [b"tEX", b"tEXt\5\0\0\0abc"])
 def test_a_cut_list_of_chunks_is_named(block):
-    with pytest.raises(InputError, match="cut short"):
+    with pytest.raises(DamagedError, match="cut short"):
         split_chunks(block)
 
 
