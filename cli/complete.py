@@ -114,7 +114,7 @@ def parse_region(text: str, shape: tuple[int, int]) -> Region:
 
 def _read_pixels(name: str) -> Pixels:
     """Read a picture of 8-bit grey or colour."""
-    data = Source(Path(name), Path(name)).read(Limits.from_environment())
+    data = Source.named(name).read(Limits.from_environment())
     picture = read_image(data).picture
     if picture.mode.name not in ("L", "RGB"):
         raise InputError(f"completes grey and RGB pictures, not those of mode {picture.mode.name}")
@@ -123,7 +123,7 @@ def _read_pixels(name: str) -> Pixels:
 
 def _read_mask(name: str, shape: tuple[int, int]) -> Region:
     """Read a mask of the picture's size: hidden where any channel but alpha is not zero."""
-    data = Source(Path(name), Path(name)).read(Limits.from_environment())
+    data = Source.named(name).read(Limits.from_environment())
     picture = read_image(data).picture
     colours = picture.samples[..., :-1] if picture.mode.name.endswith("A") else picture.samples
     hidden: Region = (colours != 0).any(2)

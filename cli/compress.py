@@ -114,8 +114,7 @@ def compress_command(
         if output is None and not to_stdout:
             raise click.UsageError("--archive needs -o FILE")
         name = output or STANDARD
-        target = Source(to_path(name), Path(name))
-        targets = Targets.plan([target], output, force, to_stdout, many=False)
+        targets = Targets.plan([Source.named(name)], output, force, to_stdout, many=False)
         if targets.to_folder:
             raise click.UsageError(f"{name} is a folder; an archive is one file")
         _check_stdout(targets, report)

@@ -159,7 +159,7 @@ class Compression:
             data = pack_archive(pictures, self.options, progress, gather_metadata=has_frames)
         if self.verify:
             self._verify_archive(data, [picture for _, picture in pictures])
-        targets.write(target, Source(Path(STANDARD), Path(STANDARD)), data)
+        targets.write(target, Source.named(STANDARD), data)
         total = sum(picture.samples.nbytes for _, picture in pictures)
         self._describe(
             name, target, total, read_info(data, limits=self.limits), time.monotonic() - self.began

@@ -49,14 +49,17 @@ class Source:
 
     path: Path
     relative: Path
+    is_stdin: bool = False  # the path cannot tell: that of the file ./- is "-" too
+
+    @classmethod
+    def named(cls, name: str) -> Source:
+        """Return the file, or stdin, that a command line names."""
+        path = to_path(name)
+        return cls(path, Path(path.name), name == STANDARD)
 
     @property
     def name(self) -> str:
         return str(self.path)
-
-    @property
-    def is_stdin(self) -> bool:
-        return self.name == STANDARD
 
     def read(self, limits: Limits) -> bytes:
         """Return the content; raises LimitError if it is too long, InputError if it changes."""
@@ -117,7 +120,7 @@ def find_sources(
     for name in inputs:
         path = to_path(name)
         if name == STANDARD or not is_folder(path):
-            sources.append(Source(path, Path(path.name)))
+            sources.append(Source.named(name))
         elif recursive:
             found = [Path(file.relative) for file in find_files(path, complain)]
             chosen = [file for file in found if wanted(file)]

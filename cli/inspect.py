@@ -65,7 +65,7 @@ def inspect_command(
         raise click.UsageError("--path draws into the bit map: say where with -o PNG")
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     with report.file(image):
-        source = Source(Path(image), Path(image).absolute())
+        source = Source.named(image)
         targets = Targets.plan([source], output, force, to_stdout=False, many=False)
         target = Path(output) if output is not None else None
         if target is not None and not targets.to_stdout:

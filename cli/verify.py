@@ -84,7 +84,8 @@ def verify_source(
                 data, model=model, threads=threads, progress=progress, limits=limits
             )
         if against is not None:
-            _compare(picture, _read_original(to_path(against), limits), to_path(against))
+            original = Source.named(against)
+            _compare(picture, _read_original(original, limits), original.path)
     same = f", the same as {against}" if against else ""
     seconds = time.monotonic() - began
     report.result(
@@ -119,31 +120,33 @@ class _Originals:
         self, archive: Archive, members: Members, against: str | None, limits: Limits
     ) -> None:
         self._limits = limits
-        self._files: dict[int, tuple[Member, Path]] = {}
-        self._frames: tuple[Path | None, list[Picture]] = None, []  # of the file in use
+        self._files: dict[int, tuple[Member, Source]] = {}
+        self._frames: tuple[Source | None, list[Picture]] = None, []  # of the file in use
         if against is None:
             return
         path = to_path(against)
         if not members.is_single_file and (archive.names is None or not path.is_dir()):
             raise InputError("an archive with names is compared with a folder")
         for member in members.all:
-            place = path
+            place = Source.named(against)
             if not members.is_single_file:
                 safe_path(member.name)  # a stranger's archive may not choose what is read
-                place = path / member.name  # as it is: files here may have backslashes
+                file = Path(member.name)  # as it is: files here may have backslashes
+                place = Source(path / file, file)
             self._files |= dict.fromkeys(member.numbers, (member, place))
 
     def compare(self, number: int, picture: Picture) -> None:
         """Raise VerificationError if an image is not the one of its file."""
         if number not in self._files:
             return
-        member, path = self._files[number]
+        member, source = self._files[number]
+        path = source.path
         if member.frames is None:
             with _naming(member.name):
-                _compare(picture, _read_original(path, self._limits), path)
+                _compare(picture, _read_original(source, self._limits), path)
             return
-        if self._frames[0] != path:
-            self._frames = path, _read_original_frames(path, self._limits)
+        if self._frames[0] != source:
+            self._frames = source, _read_original_frames(source, self._limits)
         frame, frames = number - member.numbers[0], self._frames[1]
         with _naming(f"frame {frame}"):
             if len(frames) != len(member.numbers):
@@ -162,22 +165,22 @@ def _naming(name: str) -> Iterator[None]:
         raise VerificationError(f"{name} {error}") from None
 
 
-def _read_original(path: Path, limits: Limits) -> Picture:
-    with _naming_file(path):
-        return read_image(Source(path, path).read(limits), limits).picture
+def _read_original(source: Source, limits: Limits) -> Picture:
+    with _naming_file(source):
+        return read_image(source.read(limits), limits).picture
 
 
-def _read_original_frames(path: Path, limits: Limits) -> list[Picture]:
-    with _naming_file(path):
-        return read_frames(Source(path, path).read(limits), limits)
+def _read_original_frames(source: Source, limits: Limits) -> list[Picture]:
+    with _naming_file(source):
+        return read_frames(source.read(limits), limits)
 
 
 @contextlib.contextmanager
-def _naming_file(path: Path) -> Iterator[None]:
+def _naming_file(source: Source) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{source.name}: {error}") from None
 
 
 def _compare(picture: Picture, original: Picture, against: Path) -> None:
