@@ -15,10 +15,11 @@ from pathlib import Path
 
 import click
 import numpy as np
-from common import Results, Table
+from common import Bar, Results, Table
 
 import lmzip
 
+SLOWEST = 0.3  # seconds that `import lmzip` may take
 _MAIN = "from lmzip.cli import main; main()"
 
 
@@ -54,7 +55,9 @@ def main(repeats: int, save: Path | None) -> None:
     table = Table("Start-up", ["", "ms", "of numpy's import"])
     for case, value in seconds.items():
         table.rows.append([case, f"{1e3 * value:.0f}", f"{value / seconds['import numpy']:.2f}"])
-    Results("imports", f"Start-up times, best of {repeats}", [table]).finish(save)
+    taken = seconds["import lmzip"]
+    bar = Bar("import lmzip, ms", f"{1e3 * taken:.0f}", f"{1e3 * SLOWEST:.0f}", taken < SLOWEST)
+    Results("imports", f"Start-up times, best of {repeats}", [table], [bar]).finish(save)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,8 @@ def _describe(machine: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return (
         f"Measured on {machine['processor']}, {machine['cores']} cores in use, "
-        f"{machine['system']}; {versions}; {machine['blas']}; {machine['date']}."
+        f"{machine['system']}; {versions}; {machine['engine']}; {machine['blas']}; "
+        f"{machine['date']}."
     )
 
 

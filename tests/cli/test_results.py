@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {
-    "processor": "Abacus 9", "cores": 2, "system": "Linux x86_64", "blas": "openblas 1",
+    "processor": "Abacus 9", "cores": 2, "system": "Linux x86_64", "engine": "the bead kernel",
     "versions": {"Python": "3.11", "numpy": "2.0"}, "models": [], "date": "2026-01-02",
+    "blas": "openblas 1",
 }  # fmt: skip
 
 
@@ -75,6 +76,7 @@ def test_failures_keep_their_rows(results: ModuleType) -> None:
     assert "**NO**: 1 changed" in text
     assert "| lmzip | 3.210 | 3.200 | 0.3% |" in text
     assert "Abacus 9, 2 cores in use" in text
+    assert "numpy 2.0; the bead kernel; openblas 1; 2026-01-02." in text
 
 
 def test_missed_bars_are_shown(results: ModuleType) -> None:
