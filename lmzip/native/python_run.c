@@ -260,13 +260,23 @@ PyObject *begin_step(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* Whether nibbles may be taken now: the last ones of a sample, or others. */
+static int check_turn(const Run *run, int last) {
+    if (run->channel < run->coded && (run->symbol + 1 == run->symbols) == last)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, last ? "these cannot be the last nibbles of a sample"
+                                           : "a sample has no more nibbles");
+    return 0;
+}
+
 /* Take the symbols of the columns at hand, 32 bits each. */
-static RunObject *take_symbols(PyObject *args, Py_buffer *symbols) {
+static RunObject *take_symbols(PyObject *args, Py_buffer *symbols, int last) {
     PyObject *capsule, *given;
     if (!PyArg_ParseTuple(args, "OO", &capsule, &given))
         return NULL;
     RunObject *object = PyCapsule_GetPointer(capsule, RUN_CAPSULE);
-    if (!object || PyObject_GetBuffer(given, symbols, PyBUF_SIMPLE))
+    if (!object || !check_turn(&object->run, last) ||
+        PyObject_GetBuffer(given, symbols, PyBUF_SIMPLE))
         return NULL;
     int good = symbols->len == (Py_ssize_t)object->run.n * 4;
     for (int i = 0; good && i < object->run.n; i++)
@@ -282,14 +292,9 @@ static RunObject *take_symbols(PyObject *args, Py_buffer *symbols) {
 PyObject *refine_step(PyObject *self, PyObject *args) {
     (void)self;
     Py_buffer symbols;
-    RunObject *object = take_symbols(args, &symbols);
+    RunObject *object = take_symbols(args, &symbols, 0);
     if (!object)
         return NULL;
-    if (object->run.symbol + 1 >= object->run.symbols) {
-        PyBuffer_Release(&symbols);
-        PyErr_SetString(PyExc_ValueError, "a sample has no more nibbles");
-        return NULL;
-    }
     PyThreadState *state = object->run.n > AT_ONCE ? PyEval_SaveThread() : NULL;
     take_nibbles(&object->run, symbols.buf);
     give_frequencies(object);
@@ -329,7 +334,7 @@ static void take_last(RunObject *object, const int32_t *nibbles) {
 PyObject *finish_channel(PyObject *self, PyObject *args) {
     (void)self;
     Py_buffer symbols;
-    RunObject *object = take_symbols(args, &symbols);
+    RunObject *object = take_symbols(args, &symbols, 1);
     if (!object)
         return NULL;
     PyThreadState *state = object->run.n > AT_ONCE ? PyEval_SaveThread() : NULL;

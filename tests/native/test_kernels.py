@@ -191,9 +191,18 @@ def test_symbols_that_cannot_be_are_refused() -> None:
     for symbols in ([16, 0], [-1, 0], [0], [0, 0, 0]):
         with pytest.raises(ValueError, match="a nibble for each column"):
             steps.refine(np.array(symbols, np.int32))
-    steps.refine(np.zeros(2, np.int32))
-    with pytest.raises(ValueError, match="no more nibbles"):
-        steps.refine(np.zeros(2, np.int32))
+    nibbles = np.zeros(2, np.int32)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="cannot be the last nibbles"):
+            steps.finish(nibbles)
+        steps.refine(nibbles)
+        with pytest.raises(ValueError, match="no more nibbles"):
+            steps.refine(nibbles)
+        steps.finish(nibbles)
+    with pytest.raises(ValueError, match="no more nibbles"):  # nor is there a fourth channel
+        steps.refine(nibbles)
+    with pytest.raises(ValueError, match="cannot be the last nibbles"):
+        steps.finish(nibbles)
     for start, stop in ((-1, 1), (0, 17), (3, 3), (0, 16)):
         with pytest.raises(ValueError, match="range"):
             steps.begin(start, stop)
