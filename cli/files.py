@@ -31,6 +31,8 @@ from lmzip.storage import (
 )
 
 STANDARD = "-"  # stdin or stdout
+_FORMATS = ((".tiff", ".tif"), (".png", ".apng"))  # endings that mean the same
+_PNM_SUFFIXES = (".pbm", ".pgm", ".ppm")
 _PERMISSIONS = 0o777
 _READ_AT_ONCE = 1 << 20
 
@@ -191,7 +193,7 @@ class Targets:
         if self.output is not None:
             path = to_path(self.output) / ("stdin" if source.is_stdin else source.relative)
         target = path.with_suffix(suffix)
-        if path.suffix == ".lmz" and Path(path.stem).suffix.lower() == suffix:
+        if path.suffix == ".lmz" and _is_ending_of(Path(path.stem).suffix.lower(), suffix):
             return path.with_suffix("")  # a.bmp.lmz: a.bmp
         return path.with_name(path.name + suffix) if target in self.shared else target
 
@@ -275,6 +277,13 @@ def make_folder(path: Path) -> None:
     """Make a folder and those above it; stores of objects have none, and need none."""
     if not is_remote(path):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def _is_ending_of(ending: str, suffix: str) -> bool:
+    """Whether files that are written as `suffix` may have another ending: .tiff, but .tif."""
+    if ending == ".pnm":
+        return suffix in (ending, *_PNM_SUFFIXES)
+    return ending == suffix or any(ending in same and suffix in same for same in _FORMATS)
 
 
 def _is_device(path: Path) -> bool:

@@ -71,7 +71,9 @@ class OriginalReader:
         if not self.strip and status is not None:
             first = replace(first, metadata={**first.metadata, "TIME": time_block(status)})
         if remember_format and not others:
-            first = with_format(first, reading.format)
+            # Of the two endings of TIFF files, the one that users chose comes back.
+            is_short = reading.format == "TIFF" and source.path.suffix.lower() == ".tif"
+            first = with_format(first, "TIF" if is_short else reading.format)
         return Original([first, *others], len(data), version, losses)
 
     def _read_frames(self, source: Source, data: bytes, reading: Reading) -> list[Picture]:

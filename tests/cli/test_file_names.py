@@ -5,7 +5,9 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-from support.cli_runner import start, write_image
+import pytest
+from support.animations import make_animations
+from support.cli_runner import make_picture, start, write_image
 
 import lmzip
 from lmzip.container.image_reader import decompress_picture
@@ -37,3 +39,45 @@ def test_a_file_called_minus_is_compared(cli):
         process = start(*verify, "a.lmz", "--against", "-", stdin=file)
         process.communicate(timeout=100)
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L16", "CMYK"])
+@pytest.mark.parametrize("ending", [".tif", ".tiff"])
+def test_tiff_files_keep_their_ending(cli, mode, ending):
+    write_image(Path(f"t{ending}"), make_picture(mode))
+    assert cli.compress(f"t{ending}").code == 0
+    os.unlink(f"t{ending}")
+    result = cli.decompress("--rm", "t.lmz")
+    assert (result.code, result.err) == (0, "")
+    assert os.listdir() == [f"t{ending}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("d.tif", ".tiff"), ("d.tiff", ".tiff"), ("D.TIF", ".tiff"), ("d.pnm", ".ppm")],
+)
+def test_the_name_of_a_compressed_file_has_the_ending(cli, name, written):
+    """Also if the file only knows its format, as those did that were made before."""
+    write_image(Path(f"d{written}"))
+    assert cli.compress(f"d{written}", "-o", f"{name}.lmz").code == 0
+    os.unlink(f"d{written}")
+    assert cli.decompress("--rm", f"{name}.lmz").code == 0
+    assert os.listdir() == [name]
+
+
+def test_a_tiff_file_beside_a_png_file_comes_back(cli):
+    write_image(Path("in/d16.tif"), make_picture("L16"))
+    write_image(Path("in/d16.png"))
+    write_image(Path("in/d16.bmp"))
+    assert cli.compress("-r", "in", "-o", "packed").code == 0
+    assert cli.decompress("-r", "packed", "-o", "out").code == 0
+    assert sorted(os.listdir("out")) == ["d16.bmp", "d16.png", "d16.tif"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("png", "a.apng"), ("tiff", "a.tif")])
+def test_frames_come_back_to_the_ending_of_their_name(cli, kind, name):
+    Path(name).write_bytes(make_animations()[kind])
+    assert cli.compress(name, "-o", f"{name}.lmz").code == 0
+    os.unlink(name)
+    assert cli.decompress("--rm", f"{name}.lmz").code == 0
+    assert os.listdir() == [name]
