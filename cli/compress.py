@@ -10,7 +10,7 @@ import click
 from lmzip import EFFORTS, InputError, Limits, Options, check_options
 from lmzip.cli.compressing import SUFFIX, Compression
 from lmzip.cli.console import Report, count_of
-from lmzip.cli.files import STANDARD, Source, Targets, find_sources, is_folder
+from lmzip.cli.files import STANDARD, Source, Targets, check_stdout, find_sources, is_folder
 from lmzip.cli.options import common_options, limit_options, output_options, scheduler_option
 from lmzip.cli.shards import compress_shards
 from lmzip.formats import LOSSY_SUFFIXES, READABLE_SUFFIXES
@@ -109,6 +109,8 @@ def compress_command(
     if skipped.count:
         files = count_of(skipped.count, "JPEG file")
         report.remark(f"{files} skipped: the exact pixels would take more space")
+    if archive and skip_existing:
+        raise click.UsageError("--skip-existing passes over single files: leave out --archive")
     job = Compression(options, verify, strip, keep, skip_existing, limits, report)
     if archive:
         if output is None and not to_stdout:
@@ -117,25 +119,18 @@ def compress_command(
         targets = Targets.plan([Source.named(name)], output, force, to_stdout, many=False)
         if targets.to_folder:
             raise click.UsageError(f"{name} is a folder; an archive is one file")
-        _check_stdout(targets, report)
+        check_stdout(targets, keep, report)
         with report.file(name):
             job.pack(sources, targets)
         return report.finish()
     many = any(is_folder(to_path(name)) for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
     targets.keep_apart(sources, SUFFIX)
-    _check_stdout(targets, report)
+    check_stdout(targets, keep, report)
     for source in sources:
         with report.file(source.name):
             job.compress(source, targets)
     return report.finish(total=job.print_total())
-
-
-def _check_stdout(targets: Targets, report: Report) -> None:
-    """Keep results and files apart if both would go to stdout."""
-    if targets.to_stdout and report.as_json:
-        raise click.UsageError("--json and a file cannot both go to stdout")
-    report.lines_to_stderr = targets.to_stdout
 
 
 def _check_choice(options: Options) -> None:

@@ -8,7 +8,7 @@ import click
 
 from lmzip import InputError, Limits, Region
 from lmzip.cli.console import Report
-from lmzip.cli.files import Targets, find_sources, is_folder
+from lmzip.cli.files import Targets, check_stdout, find_sources, is_folder
 from lmzip.cli.options import common_options, limit_options, model_option, output_options
 from lmzip.cli.restoring import Restoration
 from lmzip.cli.verify import verify_source
@@ -88,9 +88,7 @@ def decompress_command(
         return report.finish()
     many = any(is_folder(to_path(name)) for name in inputs)
     targets = Targets.plan(sources, output, force, to_stdout, many)
-    if targets.to_stdout and as_json:
-        raise click.UsageError("--json and a file cannot both go to stdout")
-    report.lines_to_stderr = targets.to_stdout
+    check_stdout(targets, keep, report)
     suffix = f".{kind}" if kind else None
     job = Restoration(targets, suffix, model, threads, salvage, limits, report)
     if targets.output is not None and job.to_image:

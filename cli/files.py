@@ -19,6 +19,7 @@ import click
 
 from lmzip import InputError, Limits, is_archive
 from lmzip.cli.console import Report
+from lmzip.cli.images import is_ending_of
 from lmzip.storage import (
     find_files,
     is_remote,
@@ -31,8 +32,6 @@ from lmzip.storage import (
 )
 
 STANDARD = "-"  # stdin or stdout
-_FORMATS = ((".tiff", ".tif"), (".png", ".apng"))  # endings that mean the same
-_PNM_SUFFIXES = (".pbm", ".pgm", ".ppm")
 _PERMISSIONS = 0o777
 _READ_AT_ONCE = 1 << 20
 
@@ -193,7 +192,7 @@ class Targets:
         if self.output is not None:
             path = to_path(self.output) / ("stdin" if source.is_stdin else source.relative)
         target = path.with_suffix(suffix)
-        if path.suffix == ".lmz" and _is_ending_of(Path(path.stem).suffix.lower(), suffix):
+        if path.suffix == ".lmz" and is_ending_of(Path(path.stem).suffix.lower(), suffix):
             return path.with_suffix("")  # a.bmp.lmz: a.bmp
         return path.with_name(path.name + suffix) if target in self.shared else target
 
@@ -258,6 +257,18 @@ class Targets:
                 source.path.unlink()
 
 
+def check_stdout(targets: Targets, keep: bool, report: Report) -> None:
+    """Keep results and files apart if both would go to stdout, and inputs that have no file yet.
+
+    Raises UsageError for options that do not go with stdout.
+    """
+    if targets.to_stdout and report.as_json:
+        raise click.UsageError("--json and a file cannot both go to stdout")
+    if targets.to_stdout and not keep:
+        raise click.UsageError("--rm deletes only what is safe in a file: leave out -c")
+    report.lines_to_stderr = targets.to_stdout
+
+
 def write_file(
     target: Path,
     data: bytes,
@@ -277,13 +288,6 @@ def make_folder(path: Path) -> None:
     """Make a folder and those above it; stores of objects have none, and need none."""
     if not is_remote(path):
         path.mkdir(parents=True, exist_ok=True)
-
-
-def _is_ending_of(ending: str, suffix: str) -> bool:
-    """Whether files that are written as `suffix` may have another ending: .tiff, but .tif."""
-    if ending == ".pnm":
-        return suffix in (ending, *_PNM_SUFFIXES)
-    return ending == suffix or any(ending in same and suffix in same for same in _FORMATS)
 
 
 def _is_device(path: Path) -> bool:

@@ -117,6 +117,14 @@ def test_rm_deletes_the_compressed_file(cli, photo):
     assert sorted(os.listdir()) == ["photo.png", "y.png"]
 
 
+@pytest.mark.usefixtures("photo")
+def test_rm_needs_a_file_to_restore_to(cli):
+    result = cli.decompress("--rm", "-c", "photo.lmz")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("lmzip: --rm deletes only what is safe in a file: leave out -c\n")
+    assert Path("photo.lmz").exists()
+
+
 def test_rm_keeps_an_archive_that_is_not_all_restored(cli):
     make_archive(cli, ["a.png", "bb.png"])
     Path("all").mkdir()
