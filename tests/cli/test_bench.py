@@ -106,6 +106,25 @@ def test_a_peer_that_fails_on_one_image_has_no_average(cli: Cli) -> None:
     assert line.endswith("1 fail")
 
 
+def test_deep_sets_are_compared_with_all_peers_that_know_them(cli: Cli) -> None:
+    pytest.importorskip("imagecodecs")
+    names = ("jxl3", "jxl6", "jxl7", "jxl9", "jpegls", "jpeg2000")
+    raw = 0
+    for number, mode in enumerate(("L16", "RGB16")):
+        picture = make_picture(mode, 21, 24, seed=number)
+        picture.samples[:] >>= 4  # 12 bits are in use
+        raw += picture.samples.nbytes
+        write_image(Path(f"set/{mode}.png"), picture)
+    options = ("--model", cli.model, "--peers", ",".join(names), "-T", 1, "--json")
+    result = cli("bench", "set", *options)
+    assert result.code == 0, result.err
+    rows = {row["codec"]: row for row in json.loads(result.out)["codecs"]}
+    expected = {PEERS[name].name for name in names} | {"lmzip tiny", "lmzip tiny archive"}
+    assert set(rows) - {"PNG"} == expected
+    assert all(row["exact"] and not row["failures"] for row in rows.values())
+    assert all(0 < row["size"] < 1.2 * raw for row in rows.values())
+
+
 def test_means_are_over_bytes_and_not_over_ratios(cli: Cli) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     write_image(Path("set/large.png"), Picture(noise, make_picture().mode))

@@ -225,6 +225,25 @@ def test_an_lmz_file_is_shown_by_its_own_model_and_order(cli: Cli) -> None:
     assert "classical method" in cli("inspect", "flat.lmz").err
 
 
+@pytest.mark.parametrize("name", ["L16", "LA16", "RGB16", "RGBA16"])
+def test_deep_files_are_inspected(cli: Cli, name: str) -> None:
+    """As pictures and as compressed files, with the same bits and a map of them."""
+    picture = make_picture(name, 14, 18)
+    picture.samples[:] >>= 4
+    write_image(Path("a.png"), picture)
+    direct = cli("inspect", "a.png", "--model", cli.model, "-o", "direct.png")
+    assert (direct.code, direct.err) == (0, "")
+    first, total, *channels = direct.out.splitlines()
+    assert first == f"a.png  18x14 {name}, model tiny, order raster"
+    cli.compress("a.png")
+    stored = cli("inspect", "a.lmz", "--model", cli.model, "-o", "stored.png")
+    assert stored.code == 0
+    assert stored.out.splitlines()[1 : 2 + len(channels)] == [total, *channels]
+    assert f"{lmzip.read_info('a.lmz').model_bpd:.3f} bpd" in total
+    assert len(channels) == picture.mode.channels
+    assert Path("direct.png").read_bytes() == Path("stored.png").read_bytes()
+
+
 def test_without_models_one_must_be_given(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -92,6 +92,32 @@ def test_every_deep_picture_comes_back(
 
 
 @pytest.mark.slow
+@given(
+    st.sampled_from(DEEP_MODES),
+    st.integers(1, 300),
+    st.integers(1, 200),
+    st.integers(9, 16),
+    st.sampled_from((noise, gradient, constant, sparse)),
+    st.integers(0, 99),
+)
+@settings(max_examples=12, deadline=None)
+def test_large_deep_pictures_come_back(
+    model: Path,
+    mode: str,
+    height: int,
+    width: int,
+    depth: int,
+    content: Callable[[tuple[int, ...], int, int], Samples],
+    seed: int,
+) -> None:
+    """Twice: by the network, which a named model insists on, and by whatever is smallest."""
+    samples = content((height, width, MODES[mode].channels), depth, seed)
+    by_network = lmzip.compress(samples, model=model)
+    assert np.array_equal(lmzip.decompress(by_network, model=model), samples)
+    assert np.array_equal(lmzip.decompress(lmzip.compress(samples)), samples)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content.__name__)
 @pytest.mark.parametrize("mode", DEEP_MODES)
 def test_large_deep_pictures_come_back_by_released_models(
