@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from support.networks import (
     custom_order,
@@ -19,16 +21,18 @@ from lmzip.native.backends import find_backend, list_kernels
 from lmzip.native.known_answers import make_network
 from lmzip.native.packing import Kernel
 from lmzip.network.backend import get_backend
-from lmzip.network.integer_network import IntegerNetwork
+from lmzip.network.integer_network import EXACT, PIXEL_MAX, IntegerNetwork, Layer
 from lmzip.network.registry import list_models, load_model
 from lmzip.order.orders import Order
-from lmzip.order.schedule import compile_schedule
+from lmzip.order.schedule import Neighbours, compile_schedule
 from lmzip.stream.decoder import decode_images
 from lmzip.stream.depths import choose_depth
 from lmzip.stream.encoder import encode_images
 from lmzip.stream.precision import LINEAR, SQUARE_ROOT, Precision
 from lmzip.stream.sequence import Pixels
 from lmzip.stream.steps import ArraySteps, Steps
+
+Ints = npt.NDArray[np.int64]
 
 KERNELS = list_kernels()
 NAMES = ["numpy", *(kernel.name for kernel in KERNELS)]
@@ -98,6 +102,92 @@ def test_weights_and_activations_at_their_ends(order: Order) -> None:
         check_all(network, order, images, [1, 3])
     for level in (0, 255):
         check_all(network, order, np.full((2, 9, 10, 3), level, np.uint8), [2])
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_sums_close_to_their_limit(order: Order) -> None:
+    """White images drive sums of every layer above 0.95 of 2^24, and below -0.95."""
+    network = full_network()
+    for layer in find_white_sums(network, order, 9, 10):
+        assert layer.max() > 0.95 * EXACT
+        assert layer.min() < -0.95 * EXACT
+    check_all(network, order, np.full((2, 9, 10, 3), 255, np.uint8), [2])
+    check_all(network, order, harsh_images(4, 9, 10), [1, 3])
+
+
+@cache
+def full_network() -> IntegerNetwork:
+    """Return the network of the known answers with layers that white images fill.
+
+    Even outputs have positive weights for all taps and small shifts: they saturate what the next
+    layer reads, whichever taps an order lets it see. Odd ones see a single tap, every other one
+    with negative weights: their sums come close to the limit wherever that tap is visible.
+    """
+    network = make_network()
+    first = fill_layer(network.first, PIXEL_MAX, np.arange(3))
+    first.shift[::2] = 0
+    blocks = []
+    for conv, project in network.blocks:
+        # By turns a shift that saturates and one that leaves the high bits to be seen.
+        wide = fill_layer(conv, network.activation_max, np.arange(0, conv.weight.shape[2], 2))
+        wide.shift[:] = np.where(np.arange(len(wide.shift)) % 2, 10, 5)
+        back = fill_layer(project, network.activation_max, np.arange(0, len(conv.weight), 2))
+        back.shift[3::4] = 6  # what these take away leaves the stream saturated
+        blocks.append((wide, back))
+    out = fill_layer(network.out, network.activation_max, np.arange(0, len(first.weight), 2))
+    full = replace(network, first=first, blocks=tuple(blocks), out=out)
+    full.prove_exact()
+    return full
+
+
+def fill_layer(layer: Layer, input_max: int, strong: Ints) -> Layer:
+    """Return a layer whose bounds are just below 2^24, mostly by weights of `strong` inputs."""
+    taps = len(layer.taps.offsets)
+    weight = np.zeros(layer.weight.shape, np.int64)
+    for output, of_output in enumerate(weight):
+        # A tap or the one opposite: inside an image, every order sees one of the two.
+        pair, opposite = divmod(output // 4, 2)
+        single = taps - 1 - pair if opposite else pair
+        chosen = [single % taps] if output % 2 else range(taps)
+        of_output[chosen] = 1
+        room = (EXACT - 1) // input_max - int(of_output.sum())
+        places = [(tap, i) for tap in chosen for i in strong]
+        for number, place in enumerate(places):
+            of_output[place] += (room + number) // len(places)
+    weight[3::4] *= -1
+    nothing = np.zeros_like(layer.bias)
+    return Layer(layer.taps, weight, 0 * layer.mask_weight, nothing, layer.shift.copy())
+
+
+def find_white_sums(network: IntegerNetwork, order: Order, height: int, width: int) -> list[Ints]:
+    """Return the sums of each layer in a white image, in plain integers: (pixels, outputs)."""
+    schedule = compile_schedule(order, height, width, network.layers)
+    pixels, sums = schedule.pixels, []
+
+    def add(layer: Layer, inputs: Ints, seen: Neighbours | None = None) -> Ints:
+        assert not layer.mask_weight.any()  # they are not counted
+        places = seen.places if seen else np.arange(pixels)[:, None]
+        weight = layer.weight[:, seen.used] if seen else layer.weight
+        rows = np.concatenate([inputs, np.zeros_like(inputs[:1])])[places]  # hidden ones are last
+        sums.append(np.einsum("pti,oti->po", rows, weight) + layer.bias)
+        return round_even(sums[-1], layer.shift)
+
+    def activate(values: Ints) -> Ints:
+        return np.clip(values, 0, network.activation_max)
+
+    white = np.full((pixels, network.channels), PIXEL_MAX, np.int64)
+    limits = -network.stream_max, network.stream_max
+    stream = add(network.first, white, schedule.neighbours[network.first.taps]).clip(*limits)
+    for conv, project in network.blocks:
+        active = activate(round_even(stream, np.array(network.stream_bits)))
+        hidden = activate(add(conv, active, schedule.neighbours[conv.taps]))
+        stream = (stream + add(project, hidden)).clip(*limits)
+    add(network.out, activate(round_even(stream, np.array(network.stream_bits))))
+    return sums
+
+
+def round_even(values: Ints, shift: Ints) -> Ints:
+    return np.rint(values / 2.0**shift).astype(np.int64)
 
 
 def test_steps_of_every_size() -> None:
