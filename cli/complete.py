@@ -10,7 +10,6 @@ import numpy as np
 from lmzip import (
     REGIONS,
     InputError,
-    Limits,
     Order,
     completion_order,
     make_regions,
@@ -23,7 +22,7 @@ from lmzip.cli.files import Source, write_file
 from lmzip.cli.generators import Pixels, Region, load_generator
 from lmzip.cli.grids import GridRow, blank_out, draw_grid
 from lmzip.cli.images import read_image
-from lmzip.cli.options import common_options, drawing_options
+from lmzip.cli.options import common_options, drawing_options, environment_limits
 
 _CONTEXT, _ADVERSARIAL = "context", "adversarial"
 
@@ -114,7 +113,7 @@ def parse_region(text: str, shape: tuple[int, int]) -> Region:
 
 def _read_pixels(name: str) -> Pixels:
     """Read a picture of 8-bit grey or colour."""
-    data = Source.named(name).read(Limits.from_environment())
+    data = Source.named(name).read(environment_limits())
     picture = read_image(data).picture
     if picture.mode.name not in ("L", "RGB"):
         raise InputError(f"completes grey and RGB pictures, not those of mode {picture.mode.name}")
@@ -123,7 +122,7 @@ def _read_pixels(name: str) -> Pixels:
 
 def _read_mask(name: str, shape: tuple[int, int]) -> Region:
     """Read a mask of the picture's size: hidden where any channel but alpha is not zero."""
-    data = Source.named(name).read(Limits.from_environment())
+    data = Source.named(name).read(environment_limits())
     picture = read_image(data).picture
     colours = picture.samples[..., :-1] if picture.mode.name.endswith("A") else picture.samples
     hidden: Region = (colours != 0).any(2)

@@ -104,8 +104,8 @@ class Report:
         """Process one file of a batch: report its errors, and let the others go on."""
         try:
             yield
-        except BrokenPipeError:
-            raise  # the reader of our output is gone
+        except (BrokenPipeError, click.UsageError):
+            raise  # the reader of our output is gone, or no file can go well
         except LmzipError as error:
             self._fail_with(name, " ".join(str(error).split()), error)
         except OSError as error:

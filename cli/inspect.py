@@ -10,7 +10,6 @@ from lmzip import (
     BitCosts,
     Choice,
     InputError,
-    Limits,
     ModelError,
     Options,
     Picture,
@@ -24,7 +23,7 @@ from lmzip.cli.console import Report
 from lmzip.cli.drawing import draw_bit_map, to_png
 from lmzip.cli.files import Source, Targets
 from lmzip.cli.images import is_lmz, read_image
-from lmzip.cli.options import common_options
+from lmzip.cli.options import common_options, environment_limits
 
 _CHANNELS = {
     "L": ("grey",),
@@ -72,7 +71,7 @@ def inspect_command(
             if target.suffix.lower() != ".png":
                 raise InputError(f"the bit map is a PNG file, not {target.suffix or target.name}")
             targets.check(target, source)
-        picture, choice = _read(source.read(Limits.from_environment()), Options(model, order))
+        picture, choice = _read(source.read(environment_limits()), Options(model, order))
         with report.progress(image) as progress:
             bit_map = measure_bits(picture, *choice, progress=progress)
         report.lines_to_stderr = targets.to_stdout

@@ -78,6 +78,14 @@ def scheduler_option(what: str) -> Callable[[F], F]:
     )  # fmt: skip
 
 
+def environment_limits() -> Limits:
+    """Return the limits that variables set; raises UsageError, as a wrong option does."""
+    try:
+        return Limits.from_environment()
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def limit_options(function: F) -> F:
     """--max-pixels and the other limits; the command gets `limits`."""
 
@@ -85,7 +93,7 @@ def limit_options(function: F) -> F:
     def gather(**arguments: Any) -> Any:
         given = {name: arguments.pop(f"limit_{name}") for name in LIMIT_FLAGS}
         chosen = {name: size for name, size in given.items() if size is not None}
-        return function(**arguments, limits=replace(Limits.from_environment(), **chosen))
+        return function(**arguments, limits=replace(environment_limits(), **chosen))
 
     texts = {
         "pixels": "Refuse images of more pixels (default 256M).",
