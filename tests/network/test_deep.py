@@ -32,7 +32,7 @@ def at_the_limit() -> IntegerNetwork:
         shift=shift,
     )
     predictor = np.zeros(network.predictor.shape, np.int32)
-    predictor[3, 0] = (EXACT - 1) // 255 // predictor.shape[2]
+    predictor[3, 0] = (EXACT - 1) // 255 // network.predictor.shape[2]
     limit = replace(network, first=first, predictor=predictor, predictor_shift=24)
     limit.prove_exact()
     return limit
