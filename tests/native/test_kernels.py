@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -179,14 +180,14 @@ def find_white_sums(network: IntegerNetwork, order: Order, height: int, width: i
     limits = -network.stream_max, network.stream_max
     stream = add(network.first, white, schedule.neighbours[network.first.taps]).clip(*limits)
     for conv, project in network.blocks:
-        active = activate(round_even(stream, np.array(network.stream_bits)))
+        active = activate(round_even(stream, network.stream_bits))
         hidden = activate(add(conv, active, schedule.neighbours[conv.taps]))
         stream = (stream + add(project, hidden)).clip(*limits)
-    add(network.out, activate(round_even(stream, np.array(network.stream_bits))))
+    add(network.out, activate(round_even(stream, network.stream_bits)))
     return sums
 
 
-def round_even(values: Ints, shift: Ints) -> Ints:
+def round_even(values: Ints, shift: int | npt.NDArray[np.integer[Any]]) -> Ints:
     return np.rint(values / 2.0**shift).astype(np.int64)
 
 
