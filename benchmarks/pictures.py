@@ -78,7 +78,7 @@ class Panel:
 
 
 def read_panels(results: str) -> list[Panel]:
-    """Read the data sets of RESULTS.md: the sections whose table has a column "of PNG"."""
+    """Read the data sets of RESULTS.md that were measured with PNG among the peers."""
     panels = []
     for section in re.split(r"^## ", results, flags=re.MULTILINE)[1:]:
         rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
@@ -89,7 +89,8 @@ def read_panels(results: str) -> list[Panel]:
                 for row in rows[2:]
                 if "-" not in (row[share], row[bpd])
             ]
-            panels.append(Panel(section.splitlines()[0], _keep_smallest(bars)))
+            if bars:
+                panels.append(Panel(section.splitlines()[0], _keep_smallest(bars)))
     return panels
 
 

@@ -10,12 +10,14 @@
     python benchmarks/pictures.py                             (the README's pictures)
 
 Reads everything in benchmarks/results: JSON of the scripts and of `lmzip bench`, and plain texts,
-which are copied. The README's tables go between two markers; the rest of the README stays as it is.
+which are copied. Sections of RESULTS.md that were not measured again stay as they are. The README's
+tables go between two markers, but for sets called deep-*; the rest of the README stays as it is.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,23 @@ def render_results(documents: dict[str, Any], texts: dict[str, str]) -> str:
     parts += [render_script(document) for document in documents.values() if "tables" in document]
     parts += [f"## {name}\n\n```\n{text.strip()}\n```\n" for name, text in texts.items()]
     return "\n".join(parts)
+
+
+def keep_sections(old: str, new: str) -> str:
+    """Return the old page with its sections replaced by those of the new one, others at the end."""
+    sections, measured = _split_sections(old), _split_sections(new)
+    return "".join({**sections, **measured}.values())
+
+
+def _split_sections(page: str) -> dict[str, str]:
+    """Return the sections of a page by their headings, with what stands before the first."""
+    sections: dict[str, str] = {}
+    for part in re.split(r"^(?=## )", page, flags=re.MULTILINE):
+        heading = part.partition("\n")[0] if part.startswith("## ") else ""
+        sections[heading] = part.rstrip("\n") + "\n\n"
+    last = list(sections)[-1]
+    sections[last] = sections[last].rstrip("\n") + "\n"
+    return sections
 
 
 def render_bench(document: dict[str, Any]) -> str:
@@ -141,8 +160,10 @@ def main(results: Path, output: Path, readme: Path) -> None:
     """Write RESULTS.md and the README's table."""
     documents = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
     texts = {path.stem: path.read_text() for path in sorted(results.glob("*.txt"))}
-    output.write_text(render_results(documents, texts))
-    readme.write_text(insert_between(readme.read_text(), render_readme(documents)))
+    page = render_results(documents, texts)
+    output.write_text(keep_sections(output.read_text(), page) if output.exists() else page)
+    shown = {name: each for name, each in documents.items() if not name.startswith("deep-")}
+    readme.write_text(insert_between(readme.read_text(), render_readme(shown)))
     click.echo(f"{output} and {readme}: {len(documents)} results, {len(texts)} texts")
 
 

@@ -109,6 +109,14 @@ def test_the_readme_keeps_everything_else(results: ModuleType, tmp_path: Path) -
     assert "not by hand" in written
 
 
+def test_sections_that_were_not_measured_again_stay(results: ModuleType) -> None:
+    old = "# Results\n\nold words\n\n## A\n\n1\n\n## B\n\n2\n"
+    new = "# Results\n\nnew words\n\n## B\n\n3\n\n## C\n\n4\n"
+    page = "# Results\n\nnew words\n\n## A\n\n1\n\n## B\n\n3\n\n## C\n\n4\n"
+    assert results.keep_sections(old, new) == page
+    assert results.keep_sections(page, new) == page
+
+
 def test_a_readme_without_markers_is_left_alone(results: ModuleType) -> None:
     with pytest.raises(click.UsageError, match="has no lines"):
         results.insert_between("# lmzip\n", "table")
