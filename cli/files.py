@@ -19,7 +19,7 @@ import click
 
 from lmzip import InputError, Limits, is_archive
 from lmzip.cli.console import Report
-from lmzip.cli.images import is_ending_of
+from lmzip.cli.endings import is_ending_of
 from lmzip.storage import (
     find_files,
     is_remote,
