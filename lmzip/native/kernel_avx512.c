@@ -22,7 +22,7 @@ typedef __m512i lanes;
 typedef __m512i weights;
 typedef __m512i pair; /* 16 times */
 
-enum { GROUP = 4, TOGETHER = 4 };
+enum { GROUP = 6, TOGETHER = 4 }; /* 24 sums, 4 weights and a pair in 32 registers */
 
 LANE_OP lanes lanes_load(const int32_t *from) { return _mm512_loadu_si512(from); }
 

@@ -70,13 +70,16 @@ def _decode(
     coded = steps.samples.shape[2]
     bounds = [0, *np.cumsum(groups).tolist()]
     each = list(zip(decoders, bounds[:-1], bounds[1:], strict=True))
+    longest = int(np.diff(schedule.starts).max())
+    room: Int32s = np.empty(longest * bounds[-1], np.int32)
 
     def decode_by_group(rows: Frequencies) -> Int32s:
         """Decode one symbol for each column of a step, every group from its own stream."""
-        places = len(rows) // bounds[-1]
-        return np.concatenate(
-            [decoder.decode(rows[places * first : places * last]) for decoder, first, last in each]
-        )
+        places, symbols = len(rows) // bounds[-1], room[: len(rows)]
+        for decoder, first, last in each:
+            part = slice(places * first, places * last)
+            symbols[part] = decoder.decode(rows[part])
+        return symbols
 
     decode_symbols = decoders[0].decode if len(decoders) == 1 else decode_by_group
     starts = schedule.starts.tolist()
