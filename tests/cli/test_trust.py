@@ -132,7 +132,9 @@ CRAFTED = [
     ("P", {"PLTE": b""}), ("P", {"PLTE": b"\1\2"}), ("P", {"PLTE": bytes(771)}),
     ("P", {"PLTE": bytes(3), "TRNS": bytes(257)}), ("L", {"TRNS": b"1"}), ("L", {"TRNS": b"123"}),
     ("RGB", {"TRNS": b"12"}), ("L", {"MAXV": b"\0\0"}), ("L", {"MAXV": b"123"}),
-    ("L", {"MAXV": b"\0\1"}),
+    ("L", {"MAXV": b"\0\1"}), ("CMYK", {"TRNS": b"12"}), ("RGB", {"BITS": b"\4"}),
+    ("1", {"BITS": b"\4"}), ("L16", {"BITS": b"\4"}), ("L", {"BITS": b"\2"}),
+    ("P", {"BITS": b"\1"}),
 ]  # fmt: skip
 
 
