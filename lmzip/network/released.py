@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-RELEASED = {1: "thumb", 2: "photo", 3: "thumb-any", 4: "thumb-large"}
+RELEASED = {1: "thumb", 2: "photo", 3: "thumb-any", 4: "thumb-large", 5: "photo-large"}
 
 # Networks of the same purpose with three times the multiply-adds: what the default effort takes, if
 # it is there, in place of the smaller one that effort "fast" takes.
@@ -26,6 +26,7 @@ class Purpose(NamedTuple):
 PURPOSES = {
     "thumb": Purpose("thumbnails", 3.286, "CIFAR-10"),
     "photo": Purpose("photographs", 3.494, "McMaster"),
+    "photo-large": Purpose("photographs", 3.432, "McMaster"),
     "thumb-large": Purpose("thumbnails", 3.189, "CIFAR-10"),
     "thumb-any": Purpose("thumbnails", 3.448, "CIFAR-10, raster"),
 }
