@@ -20,6 +20,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -256,6 +257,7 @@ def main() -> None:
     compress = ["compress", "--archive", "-r", str(images), "--shard", str(size)]
     compress += [] if options.verify else ["--no-verify"]
     alone, together = work / "alone", work / "together"
+    shutil.rmtree(together, ignore_errors=True)  # of an earlier start
     cpu = make_alone(images, alone, size, options.verify)
     print(f"alone: {1000 * cpu / options.images:.2f} ms CPU an image", flush=True)
     with run_cluster(work / "cluster", WORKERS) as cluster:

@@ -19,6 +19,7 @@ from lmzip.errors import InputError, LmzipError
 
 T = TypeVar("T")
 R = TypeVar("R")
+Key = Callable[[T], str]
 
 RETRIES = 2
 _AHEAD = 2  # tasks for each thread of the cluster, one under way and one to follow
@@ -34,16 +35,20 @@ class Runner(Protocol):
     """Something that runs tasks."""
 
     def run(
-        self, function: Callable[[T], R], tasks: Iterable[T]
+        self, function: Callable[[T], R], tasks: Iterable[T], key: Key[T] | None = None
     ) -> Iterator[tuple[T, R | Exception]]:
-        """Give each task with its result, or the error that it ended with, in any sequence."""
+        """Give each task with its result, or the error that it ended with, in any sequence.
+
+        A task with a key goes on if whoever asked for it is lost, and whoever asks for the same key
+        meanwhile is given its result.
+        """
 
 
 class Here:
     """This machine, one task after the other; a task uses the cores by its own threads."""
 
     def run(
-        self, function: Callable[[T], R], tasks: Iterable[T]
+        self, function: Callable[[T], R], tasks: Iterable[T], key: Key[T] | None = None
     ) -> Iterator[tuple[T, R | Exception]]:
         for task in tasks:
             try:
@@ -64,14 +69,15 @@ class Cluster:
         return sum(self._client.nthreads().values())
 
     def run(
-        self, function: Callable[[T], R], tasks: Iterable[T]
+        self, function: Callable[[T], R], tasks: Iterable[T], key: Key[T] | None = None
     ) -> Iterator[tuple[T, R | Exception]]:
         """Give each task with its result or its error; raises LmzipError without a scheduler.
 
         Workers may come and go meanwhile: how many there are is asked again from time to time.
         """
         waiting = iter(tasks)
-        running = _import_dask().as_completed(loop=self._client.loop)
+        distributed = _import_dask()
+        running = distributed.as_completed(loop=self._client.loop)
         under_way: dict[Any, T] = {}
 
         def submit_more() -> None:
@@ -80,7 +86,10 @@ class Cluster:
             except OSError:
                 raise LmzipError(f"{_LOST}: the same command again does what is missing") from None
             for task in itertools.islice(waiting, max(0, most - len(under_way))):
-                future = self._client.submit(function, task, pure=False, retries=RETRIES)
+                name = key(task) if key else None
+                future = self._client.submit(function, task, key=name, pure=False, retries=RETRIES)
+                if key:
+                    distributed.fire_and_forget(future)
                 under_way[future.key] = task
                 running.add(future)
 

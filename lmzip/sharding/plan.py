@@ -93,6 +93,10 @@ class ShardTask:
     def record(self) -> Path:
         return to_path(self.target) / UNFINISHED / f"{self.name}.json"
 
+    def identify(self) -> str:
+        """Return a name that no other shard has, nor this one of other pictures or options."""
+        return f"{self.path}-{self.digest}"
+
     def read_listing(self) -> list[Listed]:
         """Return the pictures of the shard; raises InputError if the listing is another one."""
         with open_ranges(self.listing, self.recipe.limits) as data:

@@ -44,7 +44,7 @@ class Run:
             (self.target / UNFINISHED).mkdir(parents=True, exist_ok=True)
         if missing:
             self.plan.write_listing()
-        for task, result in runner.run(write_shard, missing):
+        for task, result in runner.run(write_shard, missing, key=ShardTask.identify):
             if isinstance(result, Made):
                 self.done[task.name] = result.shard
             yield task, result

@@ -249,6 +249,7 @@ def store_later(task, shard, data):
     try:
         os.close(os.open(folder / f"{{task.name}}.waits", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
+        (folder / f"{{task.name}}.again").touch()
         return store(task, shard, data)
     while not (folder / "go").exists():
         time.sleep(0.02)
@@ -274,22 +275,13 @@ def wait_for(count: int, folder: Path, pattern: str) -> None:
 def test_workers_that_outlive_their_client_write_nothing_twice(
     late: bool, cli: Cli, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """They go on when another client has given their shards to others, or has even finished."""
+    """They go on while their shards are made elsewhere, or before they are asked for again."""
     command = ["compress", "--model", cli.model, "--archive", "-r", "photos", "--shard", 4]
     assert cli(*command, "-o", "alone").code == 0
-    target, folder = tmp_path / "together", tmp_path_factory.mktemp("dask")
-    preload = folder / "delay.py"
-    preload.write_text(DELAY.format(folder=str(folder)))
-    with processes(folder, "--nthreads", "2", "--preload", str(preload)) as (address, _):
-        client = [*COMMAND, *map(str, command), "-o", str(target), "--scheduler", address]
-        lost = start_quietly(client)
-        wait_for(2, folder, "*.waits")
-        lost.kill()
-        lost.wait()
-        assert list(target.glob("*.lmz")) == []
+    target = tmp_path / "together"
+    with workers_without_client(command, target, tmp_path_factory) as (client, folder):
         if late:
-            second = subprocess.run(client, capture_output=True, timeout=120, check=False)
-            assert second.returncode == 0, second.stderr.decode()
+            assert cli(*command, "-o", target).code == 0  # without the cluster
         first = {path.name: path.stat().st_ino for path in target.glob("*.lmz")}
         assert len(first) == (2 if late else 0)
         (folder / "go").touch()
@@ -302,3 +294,43 @@ def test_workers_that_outlive_their_client_write_nothing_twice(
         assert {path.name: path.stat().st_ino for path in target.glob("*.lmz")} == first
     assert contents("alone") == contents(target)
     assert not (target / "unfinished").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("photos")
+def test_a_new_client_waits_for_what_is_under_way(
+    cli: Cli, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The same command takes what workers were doing for a lost client; nothing is done again."""
+    command = ["compress", "--model", cli.model, "--archive", "-r", "photos", "--shard", 4]
+    assert cli(*command, "-o", "alone").code == 0
+    target = tmp_path / "together"
+    with workers_without_client(command, target, tmp_path_factory) as (client, folder):
+        second = start_quietly(client)
+        time.sleep(3)
+        assert second.poll() is None
+        (folder / "go").touch()
+        assert second.wait(timeout=120) == 0
+        assert list(folder.glob("*.again")) == []
+    assert contents("alone") == contents(target)
+
+
+@contextmanager
+def workers_without_client(
+    command: list[object], target: Path, factory: pytest.TempPathFactory
+) -> Iterator[tuple[list[str], Path]]:
+    """Workers that hold two shards of a client that was killed, until there is a file `go`.
+
+    Gives the client's command and the folder of `go`.
+    """
+    folder = factory.mktemp("dask")
+    preload = folder / "delay.py"
+    preload.write_text(DELAY.format(folder=str(folder)))
+    with processes(folder, "--nthreads", "2", "--preload", str(preload)) as (address, _):
+        client = [*COMMAND, *map(str, command), "-o", str(target), "--scheduler", address]
+        lost = start_quietly(client)
+        wait_for(2, folder, "*.waits")
+        lost.kill()
+        lost.wait()
+        assert list(target.glob("*.lmz")) == []
+        yield client, folder
