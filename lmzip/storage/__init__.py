@@ -14,7 +14,7 @@ from lmzip.storage.paths import (
     version_of,
 )
 from lmzip.storage.ranges import Ranges, open_ranges
-from lmzip.storage.writing import write_whole
+from lmzip.storage.writing import open_whole, write_whole
 
 __all__ = [
     "FoundFile",
@@ -23,6 +23,7 @@ __all__ = [
     "is_remote",
     "name_errors",
     "open_ranges",
+    "open_whole",
     "same_file",
     "to_address",
     "to_path",

@@ -78,6 +78,7 @@ def name_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if not is_remote(path):
+            error.filename = error.filename or str(path)  # reading and writing give no name
             raise
         raise _named(error, path) from error
     except MemoryError:

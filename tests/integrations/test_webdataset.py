@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import tarfile
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,48 @@ def test_a_picture_that_fails_is_named_and_nothing_is_written(tmp_path: Path) ->
         add_bytes(file, "x/1.png", b"\x89PNG nothing")
     with pytest.raises(lmzip.InputError, match=r"bad\.tar: x/1\.png: "):
         compress_tar(tmp_path / "bad.tar", tmp_path / "out.tar", FAST)
+    assert not (tmp_path / "out.tar").exists()
+
+
+def test_what_is_not_kept_is_a_warning(tmp_path: Path) -> None:
+    write_image(tmp_path / "x.bmp")
+    with tarfile.open(tmp_path / "in.tar", "w") as file:
+        add_bytes(file, "a/x.bmp", (tmp_path / "x.bmp").read_bytes() + b"more")
+    with pytest.warns(UserWarning, match=r"in\.tar: a/x\.bmp: not kept: 4 bytes") as caught:
+        assert compress_tar(tmp_path / "in.tar", tmp_path / "out.tar", FAST) == 1
+    assert [Path(warning.filename) for warning in caught] == [Path(__file__)]
+    picture = replace(make_picture(), metadata={"FORM": b"bmp", "ICCP": b"profile"})
+    with tarfile.open(tmp_path / "packed.tar", "w") as file:
+        add_bytes(file, "x.lmz", lmzip.compress_picture(picture, FAST))
+    with pytest.warns(UserWarning, match=r"packed\.tar: x\.lmz: bmp has no place for"):
+        assert restore_tar(tmp_path / "packed.tar", tmp_path / "out.tar") == 1
+
+
+def test_one_member_is_in_memory_at_a_time(tmp_path: Path) -> None:
+    count, size = 40, 1 << 18
+    with tarfile.open(tmp_path / "in.tar", "w") as file:
+        for number in range(count):
+            add_bytes(file, f"{number}.bin", bytes([number]) * size)
+    tracemalloc.start()
+    try:
+        assert compress_tar(tmp_path / "in.tar", tmp_path / "out.tar", FAST) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * size
+    assert members(tmp_path / "out.tar") == members(tmp_path / "in.tar")
+
+
+def test_errors_name_the_source_and_the_member(tmp_path: Path) -> None:
+    write_image(tmp_path / "x.png")
+    with tarfile.open(tmp_path / "in.tar", "w") as file:
+        file.add(tmp_path / "x.png", "x.png")
+    with pytest.raises(lmzip.LimitError, match=r"in\.tar: x\.png: .*--max-pixels"):
+        compress_tar(tmp_path / "in.tar", tmp_path / "out.tar", FAST, lmzip.Limits(pixels=9))
+    (tmp_path / "in.tar").write_bytes(b"no tar file at all")
+    with pytest.raises(OSError, match="ReadError") as caught:
+        compress_tar(tmp_path / "in.tar", tmp_path / "out.tar", FAST)
+    assert caught.value.filename == str(tmp_path / "in.tar")
     assert not (tmp_path / "out.tar").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def test_addresses_behave_as_paths() -> None:
 def test_what_nothing_reads_is_an_input_error() -> None:
     with pytest.raises(lmzip.InputError, match="Protocol not known: nonsense"):
         to_path("nonsense://x/y")
+
+
+def test_errors_of_reading_name_the_file() -> None:
+    """The system names a file when it is opened, and not when it is read."""
+    with pytest.raises(OSError, match="Input/output error") as caught, name_errors(Path("x.tar")):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.filename == "x.tar"
 
 
 def test_errors_name_the_address() -> None:
