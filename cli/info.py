@@ -12,6 +12,8 @@ from lmzip.cli.console import Report, count_of, format_size, printable
 from lmzip.cli.files import find_sources
 from lmzip.cli.options import common_options, limit_options
 
+_MANIFEST = "manifest.json"  # as in `lmzip.sharding`, which is loaded only for one
+
 
 @click.command("info")
 @click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
@@ -28,10 +30,19 @@ def info_command(
     quiet: bool,
     verbose: int,
 ) -> int:
-    """Show size, mode, model, order, tiles, method, bits and metadata of files."""
+    """Show size, mode, model, order, tiles, method, bits and metadata of files.
+
+    Of a manifest.json: how many shards and images there are, and which shards are missing.
+    """
     report = Report(quiet=quiet, verbose=verbose, as_json=as_json)
     for source in find_sources(inputs, recursive, lambda path: path.suffix == ".lmz", report):
         with report.file(source.name):
+            if source.path.name == _MANIFEST and not source.is_stdin:
+                from lmzip.cli.info_shards import describe_manifest
+
+                text, numbers = describe_manifest(source.path, limits)
+                report.result(text, input=source.name, **numbers)
+                continue
             data = source.content(limits)
             info = read_info(data, limits=limits)
             entry: dict[str, Any] = {**asdict(info), "metadata": dict(info.metadata)}

@@ -14,6 +14,7 @@ from support.cli_runner import Cli, Result, make_picture, write_image
 from support.networks import compact_network, write_model
 
 import lmzip
+from lmzip.cli.console import format_size
 from lmzip.sharding import (
     Here,
     Listed,
@@ -62,6 +63,32 @@ def test_shards_hold_all_pictures_in_sequence(cli: Cli) -> None:
                 assert np.array_equal(samples, make_picture(seed=seed).samples)
     assert stored == ["0/0.png", "0/2.png", "0/4.png", "0/6.png", "1/1.png", "1/3.png", "1/5.png"]
     assert cli("verify", "--model", cli.model, "set/manifest.json").code == 0
+
+
+@pytest.mark.usefixtures("photos")
+def test_info_describes_a_manifest(cli: Cli) -> None:
+    total = json.loads(shard(cli, "set", "--json").out)["total"]
+    result = cli("info", "set/manifest.json")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        "set/manifest.json",
+        "  shards    3 archives, 7 images",
+        f"  files     {format_size(total['bytes'])} ({total['bytes']} bytes), raw 4.5 kB",
+        f"  bits      {total['bpd']:.3f} bpd",
+        "  checked   by lmzip verify set/manifest.json",
+    ]
+    Path("set/shard-000000.lmz").write_bytes(b"cut")
+    Path("set/shard-000001.lmz").unlink()
+    missing = ["shard-000000.lmz", "shard-000001.lmz"]
+    assert (
+        f"  missing   2 of 3 shards, or cut: {', '.join(missing)}"
+        in cli("info", "set/manifest.json").out
+    )
+    (entry,) = json.loads(cli("info", "--json", "set/manifest.json").out)["files"]
+    assert entry["missing"] == missing
+    assert (entry["images"], entry["bytes"]) == (COUNT, total["bytes"])
+    Path("set/manifest.json").write_text("{}")
+    assert "not a manifest of shards" in cli("info", "set/manifest.json").err
 
 
 @pytest.mark.usefixtures("photos")
