@@ -30,6 +30,7 @@ _FREE_SAMPLES = 1 << 19
 NETWORK_PIXEL, SAMPLE_BYTE, WEBP_PIXEL, JPEG2000_SAMPLE = 700, 6, 20, 8
 # Likewise of a pixel that Pillow reads, in whatever mode, and of a sample that is written as text.
 PILLOW_PIXEL, PLAIN_SAMPLE = 24, 100
+METADATA_BLOCK = 200  # of a block of metadata that is kept, however short it is
 FRAME_PIXEL = 8  # of a pixel of an animation, all of which is in memory: four samples of 16 bits
 
 
@@ -40,6 +41,7 @@ class Limits:
     pixels:   of an image; of all images of a batch or frames of a file, which are kept together
     images:   of an archive; frames of an animation, pages of a document
     metadata: bytes of metadata and of other descriptions, inflated: of an image, or of an index
+              (what images that are decoded together have in all counts as memory)
     density:  samples for each byte of a network's streams, and of JPEG 2000, which bounds the time
               of decoding
     memory:   bytes that decoding or reading one image may take, as estimated beforehand
@@ -91,6 +93,13 @@ class Limits:
         """Raise LimitError if there are too many bytes of metadata."""
         if size > self.metadata:
             raise _too_much("metadata", f"{size} bytes of metadata", self.metadata)
+
+    def check_blocks(self, count: int, size: int = 0) -> None:
+        """Raise LimitError if blocks of metadata, of `size` bytes in all, take too much memory.
+
+        They may be of many images: this is for those that are kept at the same time.
+        """
+        self.check_memory(count * METADATA_BLOCK + size)
 
     def check_memory(self, size: int) -> None:
         """Raise LimitError if something takes too many bytes."""

@@ -19,7 +19,7 @@ from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import Chunk, write_image
 from lmzip.container.image_header import Coding, ImageHeader
 from lmzip.container.model_reference import ModelReference
-from lmzip.limits import Limits, inflate, parse_size
+from lmzip.limits import METADATA_BLOCK, Limits, inflate, parse_size
 from lmzip.network.registry import load_model
 from lmzip.order.orders import Order
 from lmzip.picture import MODES, Picture
@@ -301,6 +301,39 @@ def test_limits_of_metadata() -> None:
     many = {f"T{number:03d}": b"" for number in range(257)}
     with pytest.raises(lmzip.FormatError, match="more than 256 blocks"):
         lmzip.read_info(lmzip.compress_picture(Picture(picture.samples, RGB, many)))
+
+
+def test_limits_of_all_metadata_in_an_index() -> None:
+    """Blocks of no bytes take memory too, and a packed index can have millions of them."""
+    count, tags = 50, {f"T{number:03d}": b"" for number in range(256)}
+    image = lmzip.compress(np.zeros((2, 2, 3), np.uint8))
+    writer = start_archive()
+    chunks = tuple(append_chunk(writer, image, [number], None) for number in range(count))
+    data = finish_archive(writer, Index(chunks, None, dict.fromkeys(range(count), tags)))
+    needed = METADATA_BLOCK * count * 257
+    assert lmzip.read_info(data, limits=Limits(memory=needed)).count == count
+    for read in (lmzip.open_archive, lmzip.read_info):
+        with pytest.raises(lmzip.LimitError, match="--memory or LMZIP_MEMORY"):
+            read(data, limits=Limits(memory=needed - 1))
+
+
+def test_limits_of_all_metadata_of_image_files() -> None:
+    """Each has a limit of its own; frames of one file are kept together all the same."""
+    count, size = 20, 100_000
+    metadata = {f"T{number:03d}": bytes(size // 100) for number in range(100)}
+    picture = Picture(np.zeros((2, 2, 3), np.uint8), RGB, metadata)
+    image = lmzip.compress_picture(picture)
+    writer = start_archive()
+    chunks = tuple(append_chunk(writer, image, [number], None) for number in range(count))
+    data = finish_archive(writer, Index(chunks, None, {}))
+    assert len(data) < count * size / 20
+    archive = lmzip.open_archive(data, limits=Limits(memory=count * size))
+    with pytest.raises(lmzip.LimitError, match="--memory"):
+        archive.pictures(range(count))
+    assert sum(1 for _ in archive.restore(range(count))) == count
+    for read in (lmzip.read_info, lmzip.list_images):
+        with pytest.raises(lmzip.LimitError, match="--memory"):
+            read(data, limits=Limits(memory=METADATA_BLOCK * 100 * count - 1))
 
 
 def test_limits_of_memory(model: Path) -> None:

@@ -223,14 +223,16 @@ def _unpack_index(reader: Reader, version: int) -> Index:
         except UnicodeDecodeError as error:
             raise DamagedError("a name in the index is not UTF-8") from error
     metadata = {}
-    size = 0  # of all blocks together, which are deflated once more
+    size = blocks = 0  # of all images together; what is deflated is deflated once more
     for _ in range(_read_count(reader)):
         number = reader.varint()
         if number >= count or number in metadata:
             raise DamagedError(f"metadata of image {number}, and there are {count} images")
         metadata[number] = read_metadata(reader)
         size += sum(map(len, metadata[number].values()))
+        blocks += 1 + len(metadata[number])  # an image takes about as much as a block
         reader.limits.check_metadata(size)
+        reader.limits.check_blocks(blocks, size)
     if reader.position != len(reader.data):
         raise DamagedError(f"{len(reader.data) - reader.position} bytes follow the index")
     return Index(tuple(chunks), names, metadata, tuple(models), version)

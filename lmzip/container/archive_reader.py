@@ -168,6 +168,7 @@ class Archive(Sequence[Samples]):
         """Return the pictures of chunks by the chunk's offset."""
         decoded: dict[int, list[Picture]] = {}
         jobs, owners = [], []
+        size = blocks = 0  # of the metadata of image files, each of which has its own limit
         for chunk in chunks:
             if chunk.batch is None:
                 data = bytes(read_chunk(self._data, chunk))
@@ -178,6 +179,9 @@ class Archive(Sequence[Samples]):
                     limits=self._limits,
                     shared=self._index.models,
                 )
+                blocks += len(picture.metadata)
+                size += sum(map(len, picture.metadata.values()))
+                self._limits.check_blocks(blocks, size)
                 decoded[chunk.offset] = [picture] * len(chunk.images)
         for together in _share_jobs([chunk for chunk in chunks if chunk.batch]):
             for group, job in enumerate(self._make_jobs(together)):

@@ -171,10 +171,14 @@ def _describe_image(
 
 def _describe_chunks(data: Ranges, index: Index, limits: Limits) -> list[_Part]:
     parts = []
+    blocks = 0
     for chunk in index.chunks:
         batch, count = chunk.batch, len(chunk.images)
         if batch is None:
-            parts.append(_describe_image(read_chunk(data, chunk), limits)[0])
+            part = _describe_image(read_chunk(data, chunk), limits)[0]
+            blocks += len(part.metadata)  # of which the lengths are kept
+            limits.check_blocks(blocks)
+            parts.append(part)
             continue
         parts.append(
             _Part(
