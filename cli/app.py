@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import click
 
 from lmzip import LmzipError
-from lmzip.cli.console import describe_os_error, exit_code_of, print_error
+from lmzip.cli.console import describe_os_error, exit_code_of, naming_output, print_error
 
 _COMMANDS = {  # name: module and what it does, so that the list needs no import
     "compress": ("compress", "Compress images to .lmz files, or to one archive."),
@@ -148,7 +148,9 @@ def run(args: Sequence[str] | None) -> int:
     """Run a command line and return its exit code."""
     try:
         code = app.main(args, prog_name="lmzip", standalone_mode=False)
-        sys.stdout.flush()
+        if not code:  # otherwise an error has been reported, perhaps this one
+            with naming_output():
+                sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else error.message, err=True)

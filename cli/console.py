@@ -51,6 +51,16 @@ def describe_os_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
+@contextlib.contextmanager
+def naming_output(name: str = "standard output") -> Iterator[None]:
+    """Let an error of writing name the output: the system names files only when they are opened."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
+
+
 class Report:
     """Counts what happens in a run, prints it, and owns the exit code."""
 
@@ -72,7 +82,11 @@ class Report:
         """Print a line of results."""
         if not self.as_json and not self.quiet:
             lines = "\n".join(map(printable, text.split("\n")))
-            click.echo(lines, err=self.lines_to_stderr)
+            if self.lines_to_stderr:
+                click.echo(lines, err=True)
+                return
+            with naming_output():
+                click.echo(lines)
 
     def remark(self, text: str) -> None:
         """Print something the user should know about the whole run."""
@@ -125,7 +139,8 @@ class Report:
         """Print the JSON document if there is to be one; return the exit code."""
         if self.as_json:
             document = {"files": self.entries, **summary, "exit_code": self.code}
-            click.echo(json.dumps(document, indent=2))
+            with naming_output():
+                click.echo(json.dumps(document, indent=2))
         return self.code
 
     @contextlib.contextmanager

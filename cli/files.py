@@ -18,7 +18,7 @@ from typing import BinaryIO
 import click
 
 from lmzip import InputError, Limits, is_archive
-from lmzip.cli.console import Report
+from lmzip.cli.console import Report, naming_output
 from lmzip.cli.endings import is_ending_of
 from lmzip.storage import (
     find_files,
@@ -232,11 +232,13 @@ class Targets:
     ) -> None:
         """Write an output with the input's permissions, and with times if they are given."""
         if self.to_stdout:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            with naming_output():
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
             return
         if _is_device(target):
-            target.write_bytes(data)
+            with naming_output(str(target)):
+                target.write_bytes(data)
             return
         if self.to_folder:
             make_folder(target.parent)

@@ -45,7 +45,23 @@ def test_stdout_on_a_full_disk(cli, unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
         code, _, err = finish(start("models", "--json", stdout=full, env=environment))
-    assert (code, err) == (1, "lmzip: No space left on device\n")
+    assert (code, err) == (1, "lmzip: standard output: No space left on device\n")
+
+
+def test_an_output_that_cannot_be_written_is_named_and_not_the_input(cli):
+    write_image(Path("x.png"))
+    assert cli.compress("x.png").code == 0
+    commands = [("compress", "x.png"), ("decompress", "x.lmz"), ("inspect", "x.png")]
+    for command, name in commands:
+        reason = f"lmzip: {name}: standard output: No space left on device\n"
+        with open("/dev/full", "wb") as full:
+            process = start(command, name, "-o", "-", "--model", cli.model, stdout=full)
+            assert finish(process) == (1, "", reason)
+    reason = "lmzip: x.lmz: standard output: No space left on device\n"
+    with open("/dev/full", "wb") as full:
+        assert finish(start("info", "x.lmz", stdout=full)) == (1, "", reason)
+    result = cli.decompress("x.lmz", "-o", "/dev/full", "--format", "png")
+    assert (result.code, result.err) == (1, "lmzip: x.lmz: /dev/full: No space left on device\n")
 
 
 @pytest.mark.parametrize("args", [["-c"], []])

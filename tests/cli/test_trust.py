@@ -41,7 +41,7 @@ def test_stdout_is_written_whole_or_the_command_fails(cli, unbuffered):
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
         _, err = process.communicate(timeout=100)
-    assert (process.returncode, err) == (1, b"lmzip: x.lmz: File too large\n")
+    assert (process.returncode, err) == (1, b"lmzip: x.lmz: standard output: File too large\n")
 
 
 def test_texts_of_tiff_keep_their_bytes(cli):
