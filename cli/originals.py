@@ -70,9 +70,9 @@ class OriginalReader:
         first, *others = strip_frames(pictures) if self.strip else pictures
         if not self.strip and status is not None:
             first = replace(first, metadata={**first.metadata, "TIME": time_block(status)})
-        if remember_format and not others:
-            # Of the two endings of TIFF files, the one that users chose comes back.
-            is_short = reading.format == "TIFF" and source.path.suffix.lower() == ".tif"
+        # Of the two endings of TIFF files, the one that users chose comes back.
+        is_short = reading.format == "TIFF" and source.path.suffix.lower() == ".tif"
+        if remember_format and (is_short or not others):
             first = with_format(first, "TIF" if is_short else reading.format)
         return Original([first, *others], len(data), version, losses)
 

@@ -214,9 +214,11 @@ class Restoration:
 
     def _fitting_suffix(self, source: Source, picture: Picture, ending: str | None = None) -> str:
         """Return the ending of the original format, or another if that cannot hold the picture."""
-        wanted = ending or default_suffix(picture)
         metadata = {tag: block for tag, block in picture.metadata.items() if tag != "FORM"}
         other = default_suffix(replace(picture, metadata=metadata))
+        frames = describe_frames(picture.metadata)
+        is_page = frames is not None and frames.count > 1  # the ending is that of all pages
+        wanted = ending or (other if is_page else default_suffix(picture))
         if wanted == other:
             return wanted
         try:

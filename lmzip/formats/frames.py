@@ -35,7 +35,7 @@ from lmzip.picture import MODES, Picture
 
 FRAMES = "FRMS"
 _TIFF = b"TIFF"
-_ENDINGS = {".tiff": (".tiff", ".tif"), ".png": (".png", ".apng")}
+_ENDINGS = ((".tiff", ".tif"), (".png", ".apng"))  # those of one format
 _START = struct.Struct("<4sI")
 
 
@@ -60,7 +60,8 @@ _FORMATS = {
 class FrameSet:
     """What the block FRMS says: the ending of the file, and how many frames it has.
 
-    A file of one frame may show nothing else: such a picture can go to other formats as well.
+    If the block FORM has another ending of the same format, the file had that one. A file of one
+    frame may show nothing else: such a picture can go to other formats as well.
     """
 
     suffix: str
@@ -70,7 +71,7 @@ class FrameSet:
     @property
     def endings(self) -> tuple[str, ...]:
         """The endings that such files have."""
-        return _ENDINGS.get(self.suffix, (self.suffix,))
+        return next((same for same in _ENDINGS if self.suffix in same), (self.suffix,))
 
 
 def describe_frames(metadata: Mapping[str, bytes]) -> FrameSet | None:
@@ -85,7 +86,9 @@ def describe_frames(metadata: Mapping[str, bytes]) -> FrameSet | None:
         is_one_picture = count == 1 and (kind != b"GIF_" or gif.fills_screen(skeleton))
     except InputError as error:
         raise DamagedError(f"the metadata block {FRAMES}: {error}") from error
-    return FrameSet(".tiff" if kind == _TIFF else _FORMATS[kind].suffix, count, is_one_picture)
+    frames = FrameSet(".tiff" if kind == _TIFF else _FORMATS[kind].suffix, count, is_one_picture)
+    own = "." + metadata.get("FORM", b"").decode("ascii", "replace")
+    return replace(frames, suffix=own) if own in frames.endings else frames
 
 
 def read_frames(data: bytes, limits: Limits | None = None) -> list[Picture]:

@@ -47,6 +47,19 @@ def test_an_animation_comes_back_after_rm(cli, kind):
     assert os.stat(f"x.{kind}").st_mtime_ns == 1_600_000_000_000_000_000
 
 
+def test_a_document_gets_the_ending_that_it_had(cli):
+    for name in ("x.tif", "Y.TIF", "z.tiff"):
+        Path(name).write_bytes(ANIMATIONS["tiff"])
+    assert cli.compress("--rm", "x.tif", "Y.TIF", "z.tiff").code == 0
+    assert "FORM" not in lmzip.Archive("z.lmz", model=cli.model).metadata(0)
+    assert cli.decompress("x.lmz", "Y.lmz", "z.lmz").code == 0
+    assert sorted(path.name for path in Path().glob("*.tif*")) == ["Y.tif", "x.tif", "z.tiff"]
+    assert show(Path("x.tif").read_bytes()) == show(ANIMATIONS["tiff"])
+    assert cli.decompress("x.lmz", "-o", "other.tiff").code == 0
+    assert cli.decompress("x.lmz", "--only", "0", "--only", "1", "-o", "pages").code == 0
+    assert sorted(os.listdir("pages")) == ["000000.png", "000001.png"]
+
+
 def test_frames_are_listed_and_restored_one_by_one(cli):
     write_animations()
     assert cli.compress("a-png.png").code == 0
