@@ -1,5 +1,8 @@
 """One codec over one data set on a Dask cluster: a share of the images is one task.
 
+An archive is one task, though: its size is that of all images in one file, and several shards have
+another.
+
 No pixels travel: a task has paths, and workers read the images themselves. Their processes are not
 the codec's own, so there is no peak of memory. Rates are what each thread of the cluster reached
 while it was coding, added up.

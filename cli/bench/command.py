@@ -56,7 +56,8 @@ _SHOWN = 3  # problems of a codec that are spelled out
 )
 @click.option(
     "--archive/--no-archive", default=None,
-    help="Also measure lmzip's archives (default if the images are small).",
+    help="Also measure lmzip's archives (default if the images are small). With --scheduler, an "
+    "archive is one task, on one core.",
 )  # fmt: skip
 @click.option("--files/--no-files", default=True, help="Measure lmzip's single files (default).")
 @click.option(

@@ -148,6 +148,11 @@ def test_the_table_fits_a_terminal(cli: Cli, images: Pixels) -> None:
     assert "Pillow" in wide.out
 
 
+def test_the_help_says_that_a_cluster_makes_an_archive_on_one_core(cli: Cli) -> None:
+    text = " ".join(cli("bench", "--help").out.split())
+    assert "With --scheduler, an archive is one task" in text
+
+
 def test_csv_has_one_line_for_each_codec(cli: Cli, images: Pixels) -> None:
     result = cli("bench", "images.npy", *ONLY_PNG, "--csv")
     (row,) = csv.DictReader(io.StringIO(result.out))
