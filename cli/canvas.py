@@ -124,7 +124,10 @@ def _to_svg(shape: _Line | _Rectangle | _Disc | _Text) -> str:
 def _draw(draw: ImageDraw.ImageDraw, shape: _Line | _Rectangle | _Disc | _Text, by: int) -> None:
     if isinstance(shape, _Line):
         points = [(x * by, y * by) for x, y in shape.points]
-        draw.line(points, shape.colour, max(1, round(shape.width * by)), "curve")
+        thickness = round(shape.width * by) | 1  # odd, so that lines and their ends have one middle
+        draw.line(points, shape.colour, thickness, "curve")
+        for x, y in (points[0], points[-1]):  # round ends, as in SVG
+            draw.circle((x, y), (thickness - 1) / 2, shape.colour)
     elif isinstance(shape, _Rectangle):
         (x, y), (width, height) = shape.corner, shape.size
         ends = [(x * by, y * by), ((x + width) * by - 1, (y + height) * by - 1)]

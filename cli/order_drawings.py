@@ -36,9 +36,9 @@ def draw_orders(
     wide = [max(path_size[0], widest)]
     wide += [max(mask[0], measure_text(t, _TEXT)) for mask, t in zip(masks, titles, strict=True)]
     tall = max([path_size[1], *(mask[1] for mask in masks)]) + _TEXT + _GAP
-    per_row = 1 if kernels else min(_PER_ROW, len(orders))
-    rows = -(-len(orders) // per_row)
     total = sum(wide) + _GAP * (len(wide) - 1)
+    per_row = _count_per_row(len(orders), total, tall, 1 if kernels else _PER_ROW)
+    rows = -(-len(orders) // per_row)
     legend = _TEXT + _GAP if kernels else 0
     canvas = Canvas(
         2 * _MARGIN
@@ -57,6 +57,16 @@ def draw_orders(
     if kernels:
         _draw_legend(canvas, (_MARGIN, canvas.height - _MARGIN), kernels)
     return canvas
+
+
+def _count_per_row(count: int, width: float, height: float, usual: int) -> int:
+    """Return how many of `count` panels stand side by side: long ones fill about a square."""
+    filling = round((count * height / width) ** 0.5)
+    if height > 2 * width:
+        usual = max(usual, filling)
+    elif width > 2 * height:
+        usual = min(usual, filling)
+    return max(1, min(count, usual))
 
 
 def _draw_path(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ from PIL import Image
 from support.cli_runner import Cli
 
 from lmzip import Kernel, expand_orders, load_model
-from lmzip.cli.canvas import measure_text
+from lmzip.cli.canvas import Canvas, measure_text
 from lmzip.cli.order_drawings import draw_orders
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,6 +71,23 @@ def test_texts_do_not_overlap(shape: tuple[int, int], dilations: tuple[int, ...]
     for number, (left, y, right) in enumerate(boxes):
         for other_left, other_y, other_right in boxes[:number]:
             assert abs(y - other_y) >= 13 or right < other_left or other_right < left
+
+
+@pytest.mark.parametrize("shape", [(64, 2), (2, 64)])
+@pytest.mark.parametrize("kernels", [[], [Kernel(3, 3, first=True)]])
+def test_drawings_of_elongated_shapes_stay_handy(
+    shape: tuple[int, int], kernels: list[Kernel]
+) -> None:
+    canvas = draw_orders(expand_orders(["raster", "s-curve", "hilbert"]), *shape, kernels)
+    assert max(canvas.width, canvas.height) < (1800 if kernels else 500)
+
+
+def test_lines_have_round_ends_in_png_too() -> None:
+    canvas = Canvas(40, 40)
+    canvas.line([(10, 20), (30, 20)], (0, 0, 0), 10)
+    with Image.open(io.BytesIO(canvas.to_png())) as image:
+        assert image.getpixel((2 * 6, 2 * 20)) == (0, 0, 0)
+        assert image.getpixel((2 * 6, 2 * 16)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize(
