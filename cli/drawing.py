@@ -13,18 +13,19 @@ from lmzip.cli.colours import Bits, colour_bits
 from lmzip.formats import image_from_picture
 
 _SMALLEST, _LARGEST_ZOOM = 480, 24  # pixels of the longer side, pixels a pixel
+_VISIBLE, LONGEST = 32, 1600  # pixels that a shorter side needs, and that a longer one may take
 _MARGIN, _BAR, _TEXT = 16, 14, 13
 _PAPER, _INK = (255, 255, 255), (40, 40, 40)
 _PATH_START, _PATH_END = np.array([90, 200, 255]), np.array([190, 255, 120])
 _PATH_PIXELS = 64 * 64  # with more, a path is drawn on a coarser grid
-_COARSE = 24  # cells of the longer side of that grid
+_COARSE, _THIN = 24, 4  # cells of the longer side of that grid, and at least of the shorter
 
 
 def draw_bit_map(bit_map: BitCosts, top: float, *, path: bool = False) -> Image.Image:
     """Draw a bit map with its scale below, small ones enlarged; `path` adds the order."""
     bits = bit_map.pixels
     height, width = bits.shape
-    zoom = max(1, min(_LARGEST_ZOOM, _SMALLEST // max(height, width)))
+    zoom = choose_zoom(height, width, min(_LARGEST_ZOOM, _SMALLEST // max(height, width)))
     colours = colour_bits(bits, top).repeat(zoom, axis=0).repeat(zoom, axis=1)
     if path:
         colours = _draw_paths(colours, bit_map, zoom)
@@ -39,6 +40,15 @@ def draw_bit_map(bit_map: BitCosts, top: float, *, path: bool = False) -> Image.
     image.paste(Image.fromarray(colours), (_MARGIN + (needed - width * zoom) // 2, _MARGIN))
     _draw_scale(image, (_MARGIN, _MARGIN + height * zoom + _MARGIN), needed, top, text, font)
     return image
+
+
+def choose_zoom(height: int, width: int, usual: int) -> int:
+    """Return how many times to enlarge a picture: more than usual if it is very elongated.
+
+    Else nobody could see its shorter side; but the longer one stays within LONGEST pixels.
+    """
+    visible = -(-_VISIBLE // min(height, width))
+    return max(1, usual, min(visible, LONGEST // max(height, width)))
 
 
 def _draw_scale(
@@ -100,7 +110,7 @@ def trace_order(order: Order, height: int, width: int) -> npt.NDArray[np.float64
     """
     rows, columns = height, width
     if height * width > _PATH_PIXELS and order.permutation is None:
-        scale = _COARSE / max(height, width)
+        scale = max(_COARSE / max(height, width), min(1, _THIN / min(height, width)))
         rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
     row, column = np.divmod(order.positions(rows, columns), columns)
     return np.stack([(row + 0.5) * height / rows, (column + 0.5) * width / columns], axis=1)

@@ -10,68 +10,114 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-Pixels = npt.NDArray[np.uint8]  # (height, width, channels)
+from lmzip.cli.drawing import LONGEST, choose_zoom
 
-_SIDE = 128  # pixels that a cell should have, at least on its longer side
-_TEXT, _GAP, _MARGIN = 13, 10, 16
-_PAPER, _INK, _FAINT = (255, 255, 255), (40, 40, 40), (120, 120, 120)
-_BLANK = np.array([200, 200, 208]), np.array([216, 216, 224])  # a fine chequerboard: nothing there
+Pixels = npt.NDArray[np.uint8]  # (height, width, channels): grey, colour, or colour and alpha
+
+_SIDE = 128  # pixels that an image should have, at least on its longer side
+_TALLEST = 2400  # pixels of a drawing in which elongated images are enlarged more
+_TEXT, _LINE, _TITLE, _GAP, _MARGIN = 13, 19, 26, 12, 16
+_PAPER, _INK, _FAINT = (255, 255, 255), (40, 40, 40), (110, 110, 110)
+# Where nothing is, a chequerboard of small squares, which cannot be taken for large pixels.
+_BLANK, _BLANK_SIDE = (np.array([200, 200, 208]), np.array([216, 216, 224])), 4
 
 
 @dataclass(frozen=True)
 class GridRow:
-    """A line of text, and images of one shape below it."""
+    """Images of one shape, each below its caption, and a line of text above them all or ""."""
 
     label: str
+    captions: Sequence[str]
     cells: Sequence[Pixels]
 
 
-def draw_grid(title: str, columns: Sequence[str], rows: Sequence[GridRow]) -> Image.Image:
-    """Draw rows of images below a title and the names of the columns, which may be empty."""
+@dataclass(frozen=True)
+class _Layout:
+    """Where things stand: `columns` images in a line, and a new line if a row has more."""
+
+    zoom: int
+    size: tuple[int, int]  # of an image: height, width
+    step: int  # from an image to the next one in its line
+    columns: int
+
+    @property
+    def line_height(self) -> int:
+        return _LINE + self.size[0] + _GAP
+
+    def row_height(self, row: GridRow) -> int:
+        return _LINE * bool(row.label) + self.line_height * -(-len(row.cells) // self.columns)
+
+
+def draw_grid(title: str, rows: Sequence[GridRow], *, square: bool = False) -> Image.Image:
+    """Draw rows of images below a title. Rows that are too long go on in a new line.
+
+    `square` begins new lines so that a row takes about as much height as width.
+    """
     font = ImageFont.load_default(_TEXT)
-    height, width = rows[0].cells[0].shape[:2]
-    zoom = max(1, -(-_SIDE // max(height, width)))
-    count = max(len(row.cells) for row in rows)
-    # A column is as wide as its image and its label, so that labels cannot meet.
-    widest = max((int(font.getlength(text)) + 1 for text in columns), default=0)
-    step = max(width * zoom, widest) + _GAP
-    line = _TEXT + 6
-    each = [line * bool(row.label) + height * zoom + _GAP for row in rows]
-    text_width = max(int(font.getlength(text)) for text in (title, *(row.label for row in rows)))
-    size = (
-        2 * _MARGIN + max(count * step - _GAP, text_width),
-        2 * _MARGIN + line + line * bool(columns) + sum(each) - _GAP,
+    # A column is as wide as its images and captions, so that captions cannot meet.
+    widest = max(int(font.getlength(text)) + 1 for row in rows for text in row.captions)
+    layout = _choose_layout(rows, widest, square)
+    texts = (title, *(row.label for row in rows))
+    inner_width = max(
+        layout.columns * layout.step - _GAP, *(int(font.getlength(text)) + 1 for text in texts)
     )
-    image = Image.new("RGB", size, _PAPER)
+    inner_height = _TITLE + sum(map(layout.row_height, rows)) - _GAP
+    image = Image.new("RGB", (2 * _MARGIN + inner_width, 2 * _MARGIN + inner_height), _PAPER)
     draw = ImageDraw.Draw(image)
     draw.text((_MARGIN, _MARGIN), title, _INK, font)
-    top = _MARGIN + line
-    for number, text in enumerate(columns):
-        centre = _MARGIN + number * step + (step - _GAP) // 2
-        draw.text((centre, top), text, _FAINT, font, "ma")
-    top += line * bool(columns)
-    for row, used in zip(rows, each, strict=True):
-        if row.label:
-            draw.text((_MARGIN, top), row.label, _INK, font)
-        for number, cell in enumerate(row.cells):
-            left = _MARGIN + number * step + (step - _GAP - width * zoom) // 2
-            image.paste(enlarge(cell, zoom), (left, top + line * bool(row.label)))
-        top += used
+    top = _MARGIN + _TITLE
+    for row in rows:
+        draw.text((_MARGIN, top), row.label, _INK, font)
+        first = top + _LINE * bool(row.label)
+        for number, (caption, cell) in enumerate(zip(row.captions, row.cells, strict=True)):
+            line, column = divmod(number, layout.columns)
+            left, upper = _MARGIN + column * layout.step, first + line * layout.line_height
+            room = layout.step - _GAP
+            draw.text((left + room // 2, upper), caption, _FAINT, font, "ma")
+            left += (room - layout.size[1]) // 2
+            image.paste(enlarge(cell, layout.zoom), (left, upper + _LINE))
+        top += layout.row_height(row)
     return image
 
 
+def _choose_layout(rows: Sequence[GridRow], widest: int, square: bool) -> _Layout:
+    """Return a layout for images and captions up to `widest`.
+
+    Elongated images are enlarged until they are easy to see, unless the drawing gets too tall.
+    """
+    height, width = rows[0].cells[0].shape[:2]
+    usual = max(1, -(-_SIDE // max(height, width)))
+    for zoom in range(choose_zoom(height, width, usual), usual - 1, -1):
+        layout = _lay_out(rows, zoom, widest, square)
+        if sum(map(layout.row_height, rows)) <= _TALLEST:
+            break
+    return layout
+
+
+def _lay_out(rows: Sequence[GridRow], zoom: int, widest: int, square: bool) -> _Layout:
+    height, width = (side * zoom for side in rows[0].cells[0].shape[:2])
+    count = max(len(row.cells) for row in rows)
+    step = max(width, widest) + _GAP
+    wanted = round((count * height / step) ** 0.5) if square else count
+    columns = max(1, min(count, wanted, (LONGEST + _GAP) // step))
+    lines = -(-count // columns)
+    return _Layout(zoom, (height, width), step, -(-count // lines))  # lines about equally long
+
+
 def enlarge(pixels: Pixels, zoom: int) -> Image.Image:
-    """Return pixels as a picture in colour, each of them a square."""
-    colours = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
-    return Image.fromarray(colours.repeat(zoom, axis=0).repeat(zoom, axis=1))
+    """Return pixels as a picture in colour, each a square; those without alpha a chequerboard."""
+    large = pixels.repeat(zoom, axis=0).repeat(zoom, axis=1)
+    if large.shape[2] != 4:
+        return Image.fromarray(np.broadcast_to(large, (*large.shape[:2], 3)).copy())
+    rows, columns = np.indices(large.shape[:2]) // _BLANK_SIDE
+    board = np.where(((rows + columns) % 2 == 0)[..., None], *_BLANK)
+    return Image.fromarray(np.where(large[..., 3:] == 0, board, large[..., :3]).astype(np.uint8))
 
 
 def blank_out(pixels: Pixels, missing: npt.NDArray[np.bool_]) -> Pixels:
-    """Return an image in colour whose missing pixels (H, W) are a faint chequerboard."""
-    colours = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
-    rows, columns = np.indices(missing.shape)
-    board = np.where(((rows + columns) % 2 == 0)[..., None], *_BLANK)
-    return np.where(missing[..., None], board, colours).astype(np.uint8)
+    """Return an image in colour and alpha, which is 0 where a pixel (H, W) is missing."""
+    colours = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+    return np.dstack([colours, np.where(missing, 0, 255).astype(np.uint8)])
 
 
 def to_animation(frames: Sequence[Image.Image], milliseconds: int) -> bytes:

@@ -54,7 +54,8 @@ def sample_command(
 ) -> int:
     """Draw samples from a MODEL: its name, its file, or a file of float weights.
 
-    Writes a PNG in which all samples stand side by side.
+    Writes a PNG in which all samples stand side by side, each with its number and with what it
+    costs under the model, in bits per dimension.
     """
     if states and animate:
         raise click.UsageError("--states makes a strip, --animate an animation: choose one")
@@ -64,43 +65,48 @@ def sample_command(
         path = check_drawing(output, force)
         generator, chosen = load_generator(model), parse_order(order)
         channels = 1 if grey else generator.channels
+        everything = np.ones((height, width), bool)
         with report.progress(model) as progress:
             images = generator.draw(
-                np.zeros((height, width, channels), np.uint8), np.ones((height, width), bool),
-                count, chosen, temperature=temperature, seed=seed, progress=progress,
+                np.zeros((height, width, channels), np.uint8), everything, count, chosen,
+                temperature=temperature, seed=seed, progress=progress,
             )  # fmt: skip
         if each is not None:
             write_each(Path(each), "sample", images, force)
+        costs = [generator.measure(image, everything, chosen) for image in images]
+        labels = [f"{number}: {bpd:.3f} bpd" for number, bpd in enumerate(costs, 1)]
         title = f"{generator.name}, {chosen}, temperature {temperature:g}, seed {seed}"
         if animate:
-            frames = [_draw(title, stage) for stage in _stages(images, chosen, _FRAMES)]
+            frames = [_draw(title, labels, stage) for stage in _stages(images, chosen, _FRAMES)]
             data = to_animation(frames, _FRAME_MILLISECONDS)
         elif states:
-            data = to_png(_draw_strips(title, images, chosen, states))
+            data = to_png(_draw_strips(title, labels, images, chosen, states))
         else:
-            data = to_png(_draw(title, list(images)))
+            data = to_png(_draw(title, labels, list(images)))
         write_file(path, data, force=force)
         report.result(
             f"{output}: {count_of(count, 'sample')} of {height}x{width} pixels, {title}",
             output=output, samples=count, height=height, width=width, model=generator.name,
-            order=str(chosen), temperature=temperature, seed=seed,
+            order=str(chosen), temperature=temperature, seed=seed, bpd=costs,
         )  # fmt: skip
     return report.finish()
 
 
-def _draw(title: str, images: Sequence[Pixels]) -> Image.Image:
-    """Draw images in rows, about as many as there are columns."""
-    columns = max(1, min(8, round(len(images) ** 0.5)))
-    rows = [GridRow("", images[i : i + columns]) for i in range(0, len(images), columns)]
-    return draw_grid(title, [], rows)
+def _draw(title: str, labels: Sequence[str], images: Sequence[Pixels]) -> Image.Image:
+    """Draw images side by side and in lines, each below its label."""
+    return draw_grid(title, [GridRow("", labels, images)], square=True)
 
 
-def _draw_strips(title: str, images: Pixels, order: Order, states: int) -> Image.Image:
+def _draw_strips(
+    title: str, labels: Sequence[str], images: Pixels, order: Order, states: int
+) -> Image.Image:
     """Draw each image as a row of its states."""
-    stages = list(_stages(images, order, states))
-    columns = [f"{round(100 * (i + 1) / states)} %" for i in range(states)]
-    rows = [GridRow("", [stage[i] for stage in stages]) for i in range(len(images))]
-    return draw_grid(title, columns, rows)
+    stages = _stages(images, order, states)
+    shares = [f"{round(100 * (i + 1) / states)} %" for i in range(states)]
+    rows = [
+        GridRow(label, shares, [stage[i] for stage in stages]) for i, label in enumerate(labels)
+    ]
+    return draw_grid(title, rows)
 
 
 def _stages(images: Pixels, order: Order, count: int) -> list[list[Pixels]]:

@@ -128,6 +128,4 @@ def _check(model: Model, order: Order, images: Images) -> None:
         raise InputError(
             f"model {model.name!r} is for {model.network.channels} channels, not for {channels}"
         )
-    if not model.predicts(order):
-        orders = ", ".join(model.network.orders)
-        raise InputError(f"model {model.name!r} is for {orders} only, not {order}")
+    model.check_order(order)

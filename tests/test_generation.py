@@ -67,9 +67,9 @@ def test_models_are_completed_along_the_family_they_know() -> None:
 def test_what_cannot_be_drawn_is_refused() -> None:
     pixels = smooth_images(1, 6, 6)[0]
     hidden = lmzip.make_regions(6, 6, ["top"])["top"]
-    with pytest.raises(lmzip.InputError, match="is for raster only, not s-curve"):
+    with pytest.raises(lmzip.InputError, match="in raster only, not in s-curve; thumb-any"):
         lmzip.sample_images(RASTER, 4, 4, order="s-curve")
-    with pytest.raises(lmzip.InputError, match="is for raster only, not raster:flip"):
+    with pytest.raises(lmzip.InputError, match="in raster only, not in raster:flip; thumb-any"):
         lmzip.complete_image(RASTER, pixels, hidden)
     with pytest.raises(lmzip.InputError, match="is for 3 channels, not for 2"):
         lmzip.sample_images(ANY, 4, 4, channels=2)

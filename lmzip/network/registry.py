@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from safetensors import safe_open
 
-from lmzip.errors import FingerprintError, ModelError
+from lmzip.errors import FingerprintError, InputError, ModelError
 from lmzip.network.integer_network import IntegerNetwork, load_integer_network
 from lmzip.network.released import PURPOSES, RELEASED, Purpose
 from lmzip.order.orders import Order
@@ -50,7 +50,7 @@ class Model:
     @property
     def any_order(self) -> bool:
         """Whether the network was trained for many orders, and so predicts in any."""
-        return any(order.endswith(":*") for order in self.network.orders)
+        return _are_many(self.network.orders)
 
     @property
     def widest_family(self) -> str:
@@ -65,6 +65,18 @@ class Model:
     def predicts(self, order: Order) -> bool:
         """Whether the network was trained for an order, or for so many that it takes any."""
         return self.any_order or str(order) in self.network.orders
+
+    def check_order(self, order: Order) -> None:
+        """Raise InputError, which names what would work, unless it predicts in an order."""
+        if self.predicts(order):
+            return
+        wrong = "a custom order" if order.permutation is not None else str(order)
+        others = [entry.name for entry in list_models() if _are_many(entry.orders)]
+        others_do = f"; {others[0]} predicts in any order" if others else ""
+        raise InputError(
+            f"model {self.name!r} predicts in {', '.join(self.network.orders)} only, "
+            f"not in {wrong}{others_do}"
+        )
 
 
 class Choice(NamedTuple):
@@ -130,6 +142,11 @@ def find_model(name: str, prefix: bytes, given: str | Path | None = None) -> Mod
         if model.fingerprint.startswith(wanted):
             return model
     raise FingerprintError(f"the file needs model {name!r} {wanted}, which is not installed")
+
+
+def _are_many(orders: Sequence[str]) -> bool:
+    """Whether a network trained for these orders predicts in any other too."""
+    return any(order.endswith(":*") for order in orders)
 
 
 @lru_cache(maxsize=8)

@@ -115,6 +115,22 @@ def test_the_drawing_shows_every_pixel(model: Model) -> None:
     assert (np.asarray(draw_bit_map(bit_map, top, path=True)) != drawn).any()
 
 
+@pytest.mark.parametrize("shape", [(300, 8), (8, 300)])
+def test_elongated_pictures_are_enlarged_until_they_can_be_seen(shape: tuple[int, int]) -> None:
+    costs = np.full((*shape, 1), 8 << COST_BITS, np.int64)
+    bit_map = BitCosts(costs, (1, 1), "any", parse_order("raster"))
+    drawn = np.asarray(draw_bit_map(bit_map, 10.0))
+    colour = colour_bits(np.array([[8.0]]), 10.0)[0, 0]
+    rows, columns = (drawn == colour).all(2)[: 16 + 4 * shape[0]].nonzero()
+    assert (np.ptp(rows) + 1, np.ptp(columns) + 1) == (4 * shape[0], 4 * shape[1])
+
+
+def test_the_path_of_a_long_picture_shows_its_turns() -> None:
+    rows, columns = trace_order(parse_order("s-curve"), 600, 8).T
+    assert len(np.unique(columns)) == 4
+    assert (rows.max(), columns.max()) == (599, 7)
+
+
 @pytest.mark.parametrize("order", FAMILIES)
 def test_a_path_visits_every_pixel_of_a_small_picture(order: str) -> None:
     points = trace_order(parse_order(order), 9, 14)

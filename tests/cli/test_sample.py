@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw
 from support.cli_runner import Cli, make_picture, write_image
 from support.networks import ANY_ORDER, compact_network, smooth_images, write_model
 
 import lmzip
 from lmzip.cli.complete import parse_region
-from lmzip.cli.grids import GridRow, blank_out, draw_grid
+from lmzip.cli.grids import GridRow, blank_out, draw_grid, enlarge
 from lmzip.errors import InputError
 from lmzip.models.paper import PaperConfig, PaperNetwork
 from lmzip.models.weights import save_network
@@ -41,6 +41,16 @@ def read(path: str | Path) -> np.ndarray:
         return np.asarray(image)
 
 
+def find(pixels: np.ndarray, grid: np.ndarray, zoom: int) -> tuple[int, int] | None:
+    """Return the row and column of an enlarged image in a grid."""
+    square = pixels.repeat(zoom, axis=0).repeat(zoom, axis=1)
+    height, width = square.shape[:2]
+    for y, x in zip(*np.nonzero((grid == square[0, 0]).all(2)), strict=True):
+        if np.array_equal(grid[y : y + height, x : x + width], square):
+            return int(y), int(x)
+    return None
+
+
 def test_samples_are_drawn_and_written_one_by_one(cli: Cli, model: str) -> None:
     result = cli("sample", model, "-n", 3, "--size", "6x8", "--order", "s-curve", "--seed", 4,
                  "-o", "grid.png", "--each", "out")  # fmt: skip
@@ -54,15 +64,28 @@ def test_samples_are_drawn_and_written_one_by_one(cli: Cli, model: str) -> None:
 
 def test_a_grid_shows_every_pixel_as_a_square(cli: Cli, model: str) -> None:
     cli("sample", model, "-n", 1, "--size", "4x4", "-o", "grid.png", "--each", "out")
-    grid, pixels = read("grid.png"), read("out/sample-1.png")
-    square = pixels.repeat(32, axis=0).repeat(32, axis=1)
-    places = [
-        (y, x)
-        for y in range(grid.shape[0] - 127)
-        for x in range(grid.shape[1] - 127)
-        if np.array_equal(grid[y, x], square[0, 0])
-    ]
-    assert any(np.array_equal(grid[y : y + 128, x : x + 128], square) for y, x in places)
+    assert find(read("out/sample-1.png"), read("grid.png"), zoom=32) is not None
+
+
+@pytest.mark.parametrize("extra", [(), ("--states", 2), ("--temperature", 2)])
+def test_samples_are_labelled_with_what_they_cost(
+    cli: Cli, model: str, extra: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    write = ImageDraw.ImageDraw.text
+
+    def text(draw: ImageDraw.ImageDraw, place: object, text: str, *args: object) -> None:
+        drawn.append(text)
+        write(draw, place, text, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", text)
+    result = cli("sample", model, "-n", 3, "--size", "6x8", "--order", "s-curve", *extra,
+                 "-o", "grid.png", "--each", "out", "--json")  # fmt: skip
+    images = np.stack([read(f"out/sample-{number}.png") for number in (1, 2, 3)])
+    bits = lmzip.measure_region(model, images, np.ones((6, 8), bool), order="s-curve")
+    bpd = (bits / (6 * 8 * 3)).tolist()
+    assert json.loads(result.out)["files"][0]["bpd"] == pytest.approx(bpd)
+    assert {f"{i}: {cost:.3f} bpd" for i, cost in enumerate(bpd, 1)} <= set(drawn)
 
 
 def test_states_and_animations_grow_along_the_order(cli: Cli, model: str) -> None:
@@ -169,8 +192,17 @@ def test_what_is_wrong_is_named(
 def test_a_model_for_one_order_says_so(cli: Cli, tiny_model_path: Path) -> None:
     result = cli("sample", tiny_model_path, "--order", "hilbert", "-o", "x.png")
     assert (result.code, result.err) == (
-        1, "lmzip: x.png: model 'tiny' is for raster only, not hilbert\n"
+        1, "lmzip: x.png: model 'tiny' predicts in raster only, not in hilbert; "
+        "thumb-any predicts in any order\n",
     )  # fmt: skip
+    write_image(Path("a.png"), make_picture("RGB", 8, 8))
+    for region, order in (("top", "raster:flip"), ("centre", "a custom order")):
+        result = cli("complete", "a.png", "--region", region, "--model", tiny_model_path,
+                     "-o", "x.png")  # fmt: skip
+        assert (result.code, result.err) == (
+            1, f"lmzip: a.png: model 'tiny' predicts in raster only, not in {order}; "
+            "thumb-any predicts in any order\n",
+        )  # fmt: skip
     result = cli("sample", "no-such-model", "-o", "x.png")
     assert result.code == 4
 
@@ -183,21 +215,49 @@ def test_regions_are_read() -> None:
             parse_region(text, (8, 8))
 
 
-def test_labels_never_meet() -> None:
-    """However small the images are, the labels of the columns have white between them."""
-    cell = np.zeros((2, 2, 3), np.uint8)
-    columns = ["a long label of a column"] * 3
-    image = np.asarray(draw_grid("title", columns, [GridRow("row", [cell] * 3)]))
-    line = image[16 + 19 : 16 + 2 * 19].min(axis=(0, 2))  # where the columns' labels stand
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (300, 8), (64, 1), (500, 500)])
+def test_captions_never_meet(shape: tuple[int, int]) -> None:
+    """However small or narrow the images are, captions have white between them."""
+    cell = np.zeros((*shape, 3), np.uint8)
+    captions = ["a long caption of an image"] * 3
+    image = np.asarray(draw_grid("title", [GridRow("row", captions, [cell] * 3)]))
+    line = image[16 + 26 + 19 : 16 + 26 + 2 * 19].min(axis=(0, 2))  # where the captions stand
     dark = np.flatnonzero(line < 200)
-    assert (np.diff(dark) >= 9).sum() >= 2
+    assert (np.diff(dark) >= 9).sum() == 2
+
+
+@pytest.mark.parametrize("square", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "zoom"),
+    [((300, 8), 4), ((8, 300), 4), ((1, 400), 4), ((1, 3000), 1), ((32, 32), 4), ((4, 4), 32)],
+)
+def test_elongated_images_can_be_seen_and_the_grid_stays_handy(
+    shape: tuple[int, int], zoom: int, square: bool
+) -> None:
+    cells = [np.full((*shape, 3), (255, 0, i), np.uint8) for i in range(5)]
+    captions = [f"{i}: 3.448 bpd" for i in range(5)]
+    rows = [GridRow("row", captions, cells)]
+    image = np.asarray(draw_grid("title", rows, square=square))
+    for cell in cells:  # all of it, with nothing drawn over it
+        assert find(cell, image, zoom) is not None
+        assert (image == cell[0, 0]).all(2).sum() == shape[0] * shape[1] * zoom**2
+    assert image.shape[0] <= 2400
+    assert image.shape[1] <= max(1600, shape[1]) + 2 * 16
+
+
+def test_many_elongated_images_are_enlarged_less() -> None:
+    rows = [GridRow("row", ["a"] * 2, [np.zeros((300, 8, 3), np.uint8)] * 2)] * 4
+    assert 4 * 300 < draw_grid("title", rows).height < 2500
 
 
 def test_missing_pixels_are_marked() -> None:
     pixels = np.full((4, 4, 1), 7, np.uint8)
     missing = np.zeros((4, 4), bool)
     missing[0] = True
-    shown = blank_out(pixels, missing)
-    assert shown.shape == (4, 4, 3)
-    assert (shown[~missing] == 7).all()
-    assert (shown[missing] > 150).all()
+    shown = np.asarray(enlarge(blank_out(pixels, missing), 32))
+    assert shown.shape == (4 * 32, 4 * 32, 3)
+    assert (shown[32:] == 7).all()
+    assert (shown[:32] > 150).all()
+    squares = shown[:32].reshape(8, 4, 32, 4, 3)  # no larger than that, however large a pixel is
+    assert (squares == squares[:, :1, :, :1]).all()
+    assert (shown[:32, 4:] != shown[:32, :-4]).any(2).all()
