@@ -146,6 +146,12 @@ def test_halves_have_orders_of_the_training_and_holes_a_remark(cli: Cli, model: 
     assert "no order of the model's training comes to this region last" in result.err
 
 
+def test_the_help_does_not_promise_that_context_helps_with_holes(cli: Cli) -> None:
+    text = " ".join(cli("complete", "--help").out.split())
+    assert "a hole in the middle last, and predicts one better with --order raster" in text
+    assert "less, the more the model could see" not in text
+
+
 def test_a_mask_hides_what_is_not_black(cli: Cli, weights: str) -> None:
     pixels = np.random.default_rng(0).integers(0, 2, (6, 6, 1)).astype(np.uint8) * 255
     write_image(Path("a.png"), Picture(pixels, MODES["L"]))
