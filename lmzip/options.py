@@ -42,7 +42,7 @@ class Options:
     effort: str = DEFAULT
     threads: int = 0
     backend: str = "auto"
-    minutes: float = 2.0
+    minutes: float = 1.6
 
     def __post_init__(self) -> None:
         if self.effort not in EFFORTS:

@@ -13,6 +13,7 @@ from lmzip.network.released import LARGER
 from lmzip.options import AUTO, BEST, DEFAULT, FAST, Options
 from lmzip.order.orders import Order, expand_orders, parse_order
 from lmzip.parallel.encode_job import EncodeJob
+from lmzip.parallel.workers import run_jobs
 from lmzip.picture import Mode, Samples
 from lmzip.stream.precision import Precision
 
@@ -101,18 +102,24 @@ def choose_by_sample(
     precision: Precision | None = None,
 ) -> tuple[Choice, int]:
     """Encode crops (N, H, W, C) with each choice; return the cheapest one and its cost."""
-    costs = [measure_sample(crops, choice, options, precision) for choice in choices]
+    costs = measure_choices(crops, choices, options, precision)
     best = int(np.argmin(costs))
     return choices[best], costs[best]
 
 
-def measure_sample(
-    crops: Samples, choice: Choice, options: Options, precision: Precision | None = None
-) -> int:
-    """Return what crops (N, H, W, C) cost with a choice."""
-    images, (model, order) = np.ascontiguousarray(crops), choice
-    job = EncodeJob(model, options.backend, order, images, (len(images),), precision)
-    return job.run()[0].cost
+def measure_choices(
+    crops: Samples,
+    choices: Sequence[Choice],
+    options: Options,
+    precision: Precision | None = None,
+) -> list[int]:
+    """Return what crops (N, H, W, C) cost with each choice."""
+    images = np.ascontiguousarray(crops)
+    jobs = [
+        EncodeJob(model, options.backend, order, images, (len(images),), precision)
+        for model, order in choices
+    ]
+    return [results[0].cost for results in run_jobs(jobs, options.threads)]
 
 
 def take_sample(samples: Samples, along: int = SAMPLE_CROPS) -> Samples:

@@ -40,7 +40,7 @@ def _resample(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
     """Scale down by up to 2, with one of four kernels; sharpen every other time."""
     most = min(REACH, min(picture.shape[:2]) / size)
     side = round(size * rng.uniform(1, most))
-    image = Image.fromarray(_cut(picture, side, rng))
+    image = Image.fromarray(cut(picture, side, rng))
     image = image.resize((size, size), _KERNELS[rng.integers(len(_KERNELS))])
     if rng.random() < 0.5:
         percent = int(rng.integers(40, 150))
@@ -52,14 +52,14 @@ def _compress_as_jpeg(picture: Pixels, size: int, rng: np.random.Generator) -> P
     """Store as JPEG of good quality, with full or halved chroma; the grid may lie anywhere."""
     file = io.BytesIO()
     quality, subsampling = int(rng.integers(80, 98)), int(rng.choice([0, 2]))
-    around = _cut(picture, size + MARGIN, rng)
+    around = cut(picture, size + MARGIN, rng)
     Image.fromarray(around).save(file, "JPEG", quality=quality, subsampling=subsampling)
-    return _cut(np.asarray(Image.open(file)), size, rng)
+    return cut(np.asarray(Image.open(file)), size, rng)
 
 
-def _halve_chroma(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
+def halve_chroma(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
     """Bring chroma to half its resolution and back, as video and phones do."""
-    luma, *chroma = Image.fromarray(_cut(picture, size, rng)).convert("YCbCr").split()
+    luma, *chroma = Image.fromarray(cut(picture, size, rng)).convert("YCbCr").split()
     half = size // 2, size // 2
     kernel = _KERNELS[rng.integers(2)]  # box or bilinear
     smooth = [plane.resize(half, kernel).resize(luma.size, kernel) for plane in chroma]
@@ -69,36 +69,37 @@ def _halve_chroma(picture: Pixels, size: int, rng: np.random.Generator) -> Pixel
 def _add_grain(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
     """Add noise, in luma mostly, as film and high ISO have it."""
     grain = rng.standard_normal((size, size, 1)) + 0.3 * rng.standard_normal((size, size, 3))
-    return _to_bytes(_cut(picture, size, rng) + rng.uniform(0.5, 6) * grain)
+    return to_bytes(cut(picture, size, rng) + rng.uniform(0.5, 6) * grain)
 
 
 def _grade(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
     """Change gamma and saturation a little and turn hues, as whoever develops a picture does."""
-    pixels = 255 * (_cut(picture, size, rng) / 255.0) ** rng.uniform(0.8, 1.25)
+    pixels = 255 * (cut(picture, size, rng) / 255.0) ** rng.uniform(0.8, 1.25)
     grey = pixels.mean(2, keepdims=True)
     turned = np.cross(pixels - grey, np.full(3, 3**-0.5))  # a quarter turn around the greys
     angle, saturation = rng.uniform(-0.15, 0.15), rng.uniform(0.7, 1.2)
     colour = np.cos(angle) * (pixels - grey) + np.sin(angle) * turned
-    return _to_bytes(grey + saturation * colour)
+    return to_bytes(grey + saturation * colour)
 
 
 _ALTERATIONS: dict[str, Callable[[Pixels, int, np.random.Generator], Pixels]] = {
     "resample": _resample,
     "jpeg": _compress_as_jpeg,
-    "chroma": _halve_chroma,
+    "chroma": halve_chroma,
     "grain": _add_grain,
     "grade": _grade,
 }
 ALTERATIONS = tuple(_ALTERATIONS)
 
 
-def _cut(picture: Pixels, side: int, rng: np.random.Generator) -> Pixels:
-    """Cut a random square, or as much of one as there is."""
+def cut(picture: Pixels, side: int, rng: np.random.Generator) -> Pixels:
+    """Cut a random square out of a picture, or as much of one as there is."""
     height, width = (min(side, length) for length in picture.shape[:2])
     top = int(rng.integers(picture.shape[0] - height + 1))
     left = int(rng.integers(picture.shape[1] - width + 1))
     return picture[top : top + height, left : left + width]
 
 
-def _to_bytes(pixels: npt.NDArray[np.float64]) -> Pixels:
+def to_bytes(pixels: npt.NDArray[np.float64]) -> Pixels:
+    """Round levels to what bytes hold."""
     return pixels.round().clip(0, 255).astype(np.uint8)

@@ -2,39 +2,44 @@
 
     python -m lmzip.models.bank photo --data photos/mixed --data photos/crops -o photo.tunings
 
-Each kind is what an alteration (`lmzip.models.alterations`) makes of the pictures, or the pictures
-of one folder as they are. A tuning is learnt from each; then every crop goes to the tuning that
-codes it best, and the tunings learn again from what they were given, as clusters do. Pictures that
-took no part decide which tunings are kept: those without which the bank would be worse.
+Each kind is the pictures of one folder as they are, or what `lmzip.models.kinds` makes of them all.
+A tuning is learnt from each; then every crop goes to the tuning that codes it best, and the tunings
+learn again from what they were given, as clusters do. Pictures that took no part decide which
+tunings are kept: those without which the bank would be worse.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from lmzip.container.tuning_bank import BankEntry, pack_bank, tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.errors import InputError
 from lmzip.formats import read_picture
-from lmzip.models.alterations import ALTERATIONS, alter
+from lmzip.models.kinds import KINDS, make_crop
 from lmzip.models.tune import learn_tuning
 from lmzip.models.tuned_layers import Plan
 from lmzip.network.registry import Choice, Model, load_model
 from lmzip.options import Options
 from lmzip.order.orders import parse_order
-from lmzip.selection import measure_sample
+from lmzip.parallel.workers import count_threads
+from lmzip.selection import measure_choices
 from lmzip.whole_files import replace_file
 
 Crops = npt.NDArray[np.uint8]  # (images, height, width, 3)
 
 CROP = 128  # the side of what is learnt from
-HELD_OUT = 4  # one crop in so many takes no part in learning
+MEASURED = 64  # the side of its middle, by which tunings are compared
+HELD_OUT = 4  # one picture in so many takes no part in learning
 LEAST = 5e-4  # of all bits: what a tuning must save beyond all others to be kept
 RASTER = parse_order("raster")
 # Gains and biases only: a bank is to be small, and to suit pictures that it has not seen.
@@ -51,14 +56,14 @@ class Kind:
 
 
 def gather_kinds(folders: Sequence[Path], crops: int, seed: int = 0) -> list[Kind]:
-    """Return the kinds that folders of pictures give, with so many crops each."""
+    """Return the kinds that folders of pictures give, with so many crops each to learn from."""
     rng = np.random.default_rng(seed)
     kinds, everything = [], []
     for folder in folders:
         pictures = _read_folder(folder)
         everything += pictures
         kinds.append(_make_kind(folder.name, None, pictures, crops, rng))
-    return kinds + [_make_kind(name, name, everything, crops, rng) for name in ALTERATIONS]
+    return kinds + [_make_kind(name, name, everything, crops, rng) for name in KINDS]
 
 
 def learn_bank(
@@ -67,15 +72,17 @@ def learn_bank(
     """Return the names and the bytes of a tuning for each kind, refined so many times."""
     names = [kind.name for kind in kinds]
     crops = np.concatenate([kind.learnt for kind in kinds])
+    learn = partial(_learn, model, seconds)
     owners = np.repeat(np.arange(len(kinds)), [len(kind.learnt) for kind in kinds])
     for number in range(1 + rounds):
-        found: list[tuple[str, bytes]] = []
-        for kind, name in enumerate(names):
-            if (mine := crops[owners == kind]).size:
-                tuning = learn_tuning(model.network, RASTER, list(mine), seconds, None, PLAN)
-                if tuning is not None:
-                    found.append((name, write_tuning(tuning, model.network)))
-                print(f"round {number}: {name} learnt from {len(mine)} crops", flush=True)
+        owned = [crops[owners == kind] for kind in range(len(names))]
+        # One core for each tuning is faster than sharing every step of one.
+        with ThreadPoolExecutor(count_threads(0), initializer=_use_one_thread) as threads:
+            learnt = []
+            for name, data in zip(names, threads.map(learn, owned), strict=True):
+                print(f"round {number}: {name}, {len(data or b'')} bytes", flush=True)
+                learnt.append(data)
+        found = [(name, data) for name, data in zip(names, learnt, strict=True) if data]
         if not found:
             return []
         owners = measure_bank(model, [data for _, data in found], crops)[:, 1:].argmin(1)
@@ -86,12 +93,10 @@ def learn_bank(
 def measure_bank(model: Model, tunings: Sequence[bytes], crops: Crops) -> npt.NDArray[np.int64]:
     """Return what each crop costs: (crops, 1 + tunings), the model as it is first."""
     models = [model, *(tune_model(model, tuning) for tuning in tunings)]
-    options = Options()
-    costs = [
-        [measure_sample(crop[None], Choice(tuned, RASTER), options) for tuned in models]
-        for crop in crops
-    ]
-    return np.array(costs, np.int64)
+    choices, options = [Choice(each, RASTER) for each in models], Options()
+    edge = max(0, crops.shape[1] - MEASURED) // 2
+    middles = crops[:, edge : edge + MEASURED, edge : edge + MEASURED]
+    return np.array([measure_choices(crop[None], choices, options) for crop in middles])
 
 
 def keep_useful(costs: npt.NDArray[np.int64]) -> list[int]:
@@ -136,22 +141,29 @@ def _read_folder(folder: Path) -> list[Crops]:
 
 def _make_kind(
     name: str,
-    alteration: str | None,
+    kind: str | None,
     pictures: Sequence[Crops],
     crops: int,
     rng: np.random.Generator,
 ) -> Kind:
-    made = []
-    for number in rng.permutation(np.arange(crops) % len(pictures)):
-        picture = pictures[number]
-        if alteration is None:
-            top, left = (int(rng.integers(side - CROP + 1)) for side in picture.shape[:2])
-            made.append(picture[top : top + CROP, left : left + CROP])
-        else:
-            made.append(alter(picture, CROP, alteration, rng))
-    stacked = np.stack(made)
-    held = np.arange(crops) % HELD_OUT == 0
-    return Kind(name, stacked[~held], stacked[held])
+    def cut(some: Sequence[Crops], count: int) -> Crops:
+        chosen = rng.permutation(np.arange(count) % len(some))
+        return np.stack([make_crop(some[number], CROP, kind, rng) for number in chosen])
+
+    learnt = [picture for number, picture in enumerate(pictures) if number % HELD_OUT]
+    return Kind(name, cut(learnt or pictures, crops), cut(pictures[::HELD_OUT], crops // HELD_OUT))
+
+
+def _use_one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _learn(model: Model, seconds: float, crops: Crops) -> bytes | None:
+    """Return the bytes of a tuning learnt from crops, None if there is nothing to learn."""
+    if not len(crops):
+        return None
+    tuning = learn_tuning(model.network, RASTER, list(crops), seconds, None, PLAN)
+    return None if tuning is None else write_tuning(tuning, model.network)
 
 
 def main() -> None:
@@ -159,7 +171,7 @@ def main() -> None:
     parser.add_argument("model", help="a released model's name, or a model file")
     parser.add_argument("--data", type=Path, action="append", required=True, metavar="FOLDER")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="BANK")
-    parser.add_argument("--crops", type=int, default=200, help="of each kind")
+    parser.add_argument("--crops", type=int, default=200, help="of each kind, to learn from")
     parser.add_argument("--rounds", type=int, default=2, help="of refinement")
     parser.add_argument("--minutes", type=float, default=5.0, help="for each tuning in a round")
     arguments = parser.parse_args()

@@ -41,7 +41,7 @@ def test_a_bank_is_learnt_from_folders(
         picture = Picture(np.ascontiguousarray(image), MODES["RGB"])
         write_image(tmp_path / "inverted" / f"{number}.png", picture)
     monkeypatch.setattr(bank, "CROP", 48)
-    monkeypatch.setattr(bank, "ALTERATIONS", ("grain",))
+    monkeypatch.setattr(bank, "KINDS", ["fine-grain"])
     monkeypatch.setattr("lmzip.models.tune.PASSES", 12)
     monkeypatch.setattr("lmzip.models.tune.FEWEST", 2)
     monkeypatch.setattr("lmzip.models.tune.WARMUP", 4)
@@ -54,5 +54,5 @@ def test_a_bank_is_learnt_from_folders(
     model = load_model(path)
     entries = read_bank(model)
     assert entries
-    assert {entry.name for entry in entries} <= {"inverted", "grain"}
+    assert {entry.name for entry in entries} <= {"inverted", "fine-grain"}
     assert all(tune_by_bank(model, entry.number) for entry in entries)

@@ -1,0 +1,230 @@
+"""What tunings bring: the bank at the default effort, and learning with --effort max.
+
+    python benchmarks/tunings.py bank --data PHOTOS [--save DIR]
+    python benchmarks/tunings.py files --data PHOTOS [--save DIR]
+    python benchmarks/tunings.py archives --data PHOTOS [--minutes 10] [--save DIR]
+    python benchmarks/tunings.py collection --data CIFAR10 [--minutes 10] [--save DIR]
+
+Every file is decoded and compared. `bank` and `archives` also take a set unlike what the networks
+were trained on, made from the photographs: chroma at half resolution and back, a little grain in
+luma, gamma 1.2, the channels rotated. `collection` takes CIFAR-10's test images with their channels
+reversed and inverted, and compares with JPEG XL on one sheet of all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import click
+import imagecodecs
+import numpy as np
+from common import Bar, Pixels, Results, Table
+from PIL import Image
+
+import lmzip
+from lmzip import MODES, Options, Picture
+from lmzip.container import bank_choice
+from lmzip.container.archive_writer import pack_archive
+from lmzip.container.image_writer import compress_picture
+from lmzip.formats import read_picture
+from lmzip.models.data_files import read_data_set
+
+DECODES = 3  # of which the fastest counts
+SHEET = 100  # images along each side
+
+
+def read_photographs(folder: Path) -> dict[str, Pixels]:
+    """Return the photographs of a folder by name."""
+    return {
+        path.stem: read_picture(path.read_bytes()).picture.samples
+        for path in sorted(folder.glob("*.png"))
+    }
+
+
+def estrange(picture: Pixels, seed: int) -> Pixels:
+    """Return a picture as no training set has it."""
+    luma, *chroma = Image.fromarray(picture).convert("YCbCr").split()
+    half = luma.width // 2, luma.height // 2
+    smooth = [plane.resize(half).resize(luma.size) for plane in chroma]
+    pixels = np.asarray(Image.merge("YCbCr", (luma, *smooth)).convert("RGB")).astype(float)
+    pixels += np.random.default_rng(seed).normal(0, 2, picture.shape[:2])[..., None]
+    pixels = 255 * (pixels.clip(0, 255) / 255) ** 1.2
+    return np.ascontiguousarray(np.roll(pixels.round().astype(np.uint8), 1, axis=2))
+
+
+def make_sets(folder: Path) -> dict[str, dict[str, Pixels]]:
+    photographs = read_photographs(folder)
+    strange = {name: estrange(each, n) for n, (name, each) in enumerate(photographs.items())}
+    return {"photographs": photographs, "unlike the training set": strange}
+
+
+@contextmanager
+def no_bank() -> Iterator[None]:
+    with mock.patch.object(bank_choice, "read_bank", return_value=()):
+        yield
+
+
+def compress(image: Pixels, effort: str = "default") -> bytes:
+    """Compress an image, and see that it comes back."""
+    file = compress_picture(Picture(image, MODES["RGB"]), Options(effort=effort))
+    assert np.array_equal(lmzip.decompress(file), image)
+    return file
+
+
+def compress_all(images: Sequence[Pixels], options: Options) -> bytes:
+    """Compress images into one archive, and see that they come back."""
+    archive = pack_archive([(None, Picture(image, MODES["RGB"])) for image in images], options)
+    for image, found in zip(images, lmzip.decompress_batch(archive), strict=True):
+        assert np.array_equal(image, found)
+    return archive
+
+
+def time_decoding(file: bytes) -> float:
+    times = []
+    for _ in range(DECODES):
+        began = time.perf_counter()
+        lmzip.decompress(file)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def change(before: int, after: int) -> str:
+    return f"{100 * (after / before - 1):+.2f} %"
+
+
+def at_least(what: str, share: float, before: int, after: int) -> Bar:
+    """The bar that something gets smaller by a share."""
+    return Bar(what, change(before, after), f"-{100 * share:.1f} %", after <= (1 - share) * before)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """What tunings bring."""
+
+
+data = click.option("--data", type=click.Path(exists=True, path_type=Path), required=True)
+save = click.option("--save", type=click.Path(path_type=Path), metavar="DIR")
+minutes = click.option("--minutes", type=float, default=10.0, show_default=True)
+
+
+@main.command()
+@data
+@save
+def bank(data: Path, save: Path | None) -> None:
+    """The default effort with and without the bank."""
+    results = Results("tunings-bank", "The bank of tunings, default effort", threads=0)
+    table = Table(
+        "one file each", ["set", "without", "with", "change", "tuned", "worst", "choosing"]
+    )
+    least = {"photographs": 0.005, "unlike the training set": 0.015}
+    for name, images in make_sets(data).items():
+        with no_bank():
+            before = {key: len(compress(image)) for key, image in images.items()}
+        after, seconds, tuned = {}, [], 0
+        for key, image in images.items():
+            after[key] = len(file := compress(image))
+            tuned += lmzip.read_info(file).bank_tuning is not None
+            with no_bank():
+                began = time.perf_counter()
+                lmzip.compress(image)
+                plain = time.perf_counter() - began
+            began = time.perf_counter()
+            lmzip.compress(image)
+            seconds.append(time.perf_counter() - began - plain)
+        worst = max(after[key] - before[key] for key in images)
+        totals = sum(before.values()), sum(after.values())
+        sizes = *map("{:,}".format, totals), change(*totals)
+        chosen, extra = f"{tuned} of {len(images)}", f"{np.median(seconds):.2f} s"
+        table.rows.append([name, *sizes, chosen, f"{worst:+,} B", extra])
+        results.bars.append(at_least(f"{name}, with the bank", least[name], *totals))
+        results.bars.append(Bar(f"{name}, the worst file", f"{worst:+} B", "+1 B", worst <= 1))
+    results.tables.append(table)
+    results.finish(save)
+
+
+@main.command()
+@data
+@save
+def files(data: Path, save: Path | None) -> None:
+    """One file each, --effort max against the default."""
+    results = Results("tunings-files", "Files that bring their own tuning", threads=0)
+    table = Table("--effort max", ["file", "default", "max", "change", "seconds", "decoding"])
+    before, after, longest, ratios = 0, 0, 0.0, []
+    for name, image in read_photographs(data).items():
+        plain = compress(image)
+        began = time.perf_counter()
+        tuned = compress(image, "max")
+        seconds = time.perf_counter() - began
+        ratios.append(time_decoding(tuned) / time_decoding(plain))
+        before, after = before + len(plain), after + len(tuned)
+        longest = max(longest, seconds)
+        sizes = f"{len(plain):,}", f"{len(tuned):,}", change(len(plain), len(tuned))
+        table.rows.append([name, *sizes, f"{seconds:.0f}", f"{ratios[-1]:.2f}"])
+        click.echo("  ".join(table.rows[-1]), err=True)
+    table.rows.append(["all", f"{before:,}", f"{after:,}", change(before, after), "", ""])
+    results.tables.append(table)
+    ratio = float(np.median(ratios))
+    results.bars.append(at_least("--effort max", 0.012, before, after))
+    results.bars.append(Bar("seconds, the longest", f"{longest:.0f}", "120", longest <= 120))
+    results.bars.append(Bar("decoding, of the default", f"{ratio:.2f}", "1.05", ratio <= 1.05))
+    results.finish(save)
+
+
+@main.command()
+@data
+@save
+@minutes
+def archives(data: Path, save: Path | None, minutes: float) -> None:
+    """All photographs in one archive, --effort max against the default."""
+    title = f"Archives that bring their own tuning ({minutes:g} minutes of learning)"
+    results = Results("tunings-archives", title, threads=0)
+    table = Table("--effort max", ["set", "default", "max", "change", "seconds"])
+    least = {"photographs": 0.02, "unlike the training set": 0.04}
+    for name, images in make_sets(data).items():
+        pictures = list(images.values())
+        plain = compress_all(pictures, Options())
+        began = time.perf_counter()
+        tuned = compress_all(pictures, Options(effort="max", minutes=minutes))
+        seconds = time.perf_counter() - began
+        sizes = len(plain), len(tuned)
+        table.rows.append([name, *map("{:,}".format, sizes), change(*sizes), f"{seconds:.0f}"])
+        click.echo("  ".join(table.rows[-1]), err=True)
+        results.bars.append(at_least(f"archive of {name}", least[name], *sizes))
+    results.tables.append(table)
+    results.finish(save)
+
+
+@main.command()
+@data
+@save
+@minutes
+def collection(data: Path, save: Path | None, minutes: float) -> None:
+    """CIFAR-10, reversed and inverted, in one archive."""
+    title = f"A data set unlike any other ({minutes:g} minutes of learning)"
+    results = Results("tunings-collection", title, threads=0)
+    planes = 255 - read_data_set("cifar10", [data], "test")[:, ::-1]
+    images = list(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)))
+    plain = len(compress_all(images, Options()))
+    began = time.perf_counter()
+    tuned = len(compress_all(images, Options(effort="max", minutes=minutes)))
+    seconds = time.perf_counter() - began
+    rows = [np.concatenate(images[SHEET * n : SHEET * (n + 1)], 1) for n in range(SHEET)]
+    sheet = len(imagecodecs.jpegxl_encode(np.concatenate(rows), lossless=True, effort=9))
+    table = Table("10,000 test images", ["what", "bytes", "of the default", "seconds"])
+    table.rows += [
+        ["default effort", f"{plain:,}", "", ""],
+        ["--effort max", f"{tuned:,}", f"{tuned / plain:.1%}", f"{seconds:.0f}"],
+        ["JPEG XL effort 9, one sheet", f"{sheet:,}", f"{sheet / plain:.1%}", ""],
+    ]
+    results.tables.append(table)
+    results.bars.append(Bar("of the default", f"{tuned / plain:.1%}", "85 %", tuned < 0.85 * plain))
+    results.bars.append(Bar("of JPEG XL", f"{tuned / sheet:.1%}", "100 %", tuned < sheet))
+    results.finish(save)
+
+
+if __name__ == "__main__":
+    main()
