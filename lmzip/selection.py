@@ -55,10 +55,8 @@ def check_options(options: Options) -> None:
 def _candidates(options: Options, order: Order | None, mode: Mode | None) -> list[Model]:
     if options.model != AUTO:
         model = load_model(options.model)
-        if order is not None and not model.predicts(order):
-            raise InputError(
-                f"model {model.name!r} is for {', '.join(model.network.orders)} only, not {order}"
-            )
+        if order is not None:
+            model.check_order(order)
         if mode and not _covers(model, mode):
             raise InputError(
                 f"model {model.name!r} is for {model.network.channels} channels, "

@@ -348,9 +348,10 @@ def test_wrong_usage_is_exit_2(cli, args, error):
         (["--model", "nonsense"], 4, "unknown model 'nonsense': the released ones are "),
         (["--model", "no.safetensors"], 4, "no.safetensors: no such model file"),
         (["--order", "zigzag"], 2, "unknown order 'zigzag': choose from "),
-        (["--order", "s-curve"], 2, "model 'tiny' is for raster only, not s-curve"),
+        (["--order", "s-curve"], 2, "model 'tiny' predicts in raster only, not in s-curve; "
+         "thumb-any predicts in any order"),
     ],
-)
+)  # fmt: skip
 def test_models_and_orders_that_do_not_exist(cli, option, code, error):
     write_image(Path("a.png"))
     result = cli.compress("a.png", *option)
