@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,10 @@ from lmzip.container.tuning_bank import (
 from lmzip.container.tuning_block import write_tuning
 from lmzip.native.backends import list_kernels
 from lmzip.network.integer_network import IntegerNetwork
-from lmzip.network.registry import Model, list_models, load_model
+from lmzip.network.registry import Choice, Model, list_models, load_model
 from lmzip.network.tuning import LayerTuning, Tuning, apply_tuning, list_layers
-from lmzip.picture import MODES, Picture
+from lmzip.picture import MODES, Picture, Samples
+from lmzip.selection import measure_choices
 
 RGB = MODES["RGB"]
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -85,6 +87,22 @@ def test_a_picture_gets_the_tuning_that_suits_it(
     assert np.array_equal(region, picture.samples[3:8, 2:9])
     if size == (16, 18):  # the oracle is slow
         assert oracle.decode_image(data, [network]) == picture.samples.tolist()
+
+
+def test_of_many_tunings_only_the_best_are_looked_at_closely(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmzip.container.bank_choice.FINALISTS", 1)
+    looks = []
+
+    def measure(crops: Samples, choices: Sequence[Choice], *others: Any) -> list[int]:
+        looks.append((len(crops), [choice.model.bank_number for choice in choices]))
+        return measure_choices(crops, choices, *others)
+
+    monkeypatch.setattr("lmzip.container.bank_choice.measure_choices", measure)
+    data = lmzip.compress(smooth_images(1, 140, 132)[0], model=model.path)
+    assert lmzip.read_info(data).bank_tuning == 7
+    assert looks == [(4, [0, 3, 7]), (16, [0, 7])]
 
 
 def test_images_of_an_archive_get_the_tuning_that_suits_them(
