@@ -72,21 +72,13 @@ def learn_bank(
     """Return the names and the bytes of a tuning for each kind, refined so many times."""
     names = [kind.name for kind in kinds]
     crops = np.concatenate([kind.learnt for kind in kinds])
-    learn = partial(_learn, model, seconds)
-    owners = np.repeat(np.arange(len(kinds)), [len(kind.learnt) for kind in kinds])
-    for number in range(1 + rounds):
-        owned = [crops[owners == kind] for kind in range(len(names))]
-        # One core for each tuning is faster than sharing every step of one.
-        with ThreadPoolExecutor(count_threads(0), initializer=_use_one_thread) as threads:
-            learnt = []
-            for name, data in zip(names, threads.map(learn, owned), strict=True):
-                print(f"round {number}: {name}, {len(data or b'')} bytes", flush=True)
-                learnt.append(data)
-        found = [(name, data) for name, data in zip(names, learnt, strict=True) if data]
+    found = _learn_all(model, names, [kind.learnt for kind in kinds], seconds)
+    for _ in range(rounds):
         if not found:
-            return []
+            break
         owners = measure_bank(model, [data for _, data in found], crops)[:, 1:].argmin(1)
-        names = [name for name, _ in found]
+        owned = [crops[owners == place] for place in range(len(found))]
+        found = _learn_all(model, [name for name, _ in found], owned, seconds)
     return found
 
 
@@ -152,6 +144,20 @@ def _make_kind(
 
     learnt = [picture for number, picture in enumerate(pictures) if number % HELD_OUT]
     return Kind(name, cut(learnt or pictures, crops), cut(pictures[::HELD_OUT], crops // HELD_OUT))
+
+
+def _learn_all(
+    model: Model, names: Sequence[str], crops: Sequence[Crops], seconds: float
+) -> list[tuple[str, bytes]]:
+    """Return names and bytes of the tunings that are learnt, each from crops of its own."""
+    found, learn = [], partial(_learn, model, seconds)
+    # One core for each tuning is faster than sharing every step of one.
+    with ThreadPoolExecutor(count_threads(0), initializer=_use_one_thread) as threads:
+        for name, data in zip(names, threads.map(learn, crops), strict=True):
+            print(f"{name}: {len(data)} bytes" if data else f"{name}: nothing", flush=True)
+            if data:
+                found.append((name, data))
+    return found
 
 
 def _use_one_thread() -> None:
