@@ -78,8 +78,9 @@ def compress(image: Pixels, effort: str = "default") -> bytes:
 def compress_all(images: Sequence[Pixels], options: Options) -> bytes:
     """Compress images into one archive, and see that they come back."""
     archive = pack_archive([(None, Picture(image, MODES["RGB"])) for image in images], options)
-    for image, found in zip(images, lmzip.decompress_batch(archive), strict=True):
-        assert np.array_equal(image, found)
+    with lmzip.open_archive(archive) as restored:
+        for image, found in zip(images, restored, strict=True):
+            assert np.array_equal(image, found)
     return archive
 
 
