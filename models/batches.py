@@ -21,13 +21,14 @@ from lmzip.models.data_files import DataError
 from lmzip.models.data_tensors import average_boxes, load_data_set, load_folder, to_luma
 from lmzip.models.lmconv import MaskSet
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
-from lmzip.order.orders import Order
+from lmzip.order.orders import Order, observed_first, parse_order
 
 Indices = npt.NDArray[np.int64]
 
 # The purposes of random numbers: no two of them ever share a seed.
 _SOURCE, _ORDER, _SEQUENCE, _AUGMENT = range(4)
 _BLOCK = 4096  # steps whose sources are drawn together
+_MASKS_KEPT = 256  # more than named orders need; regions are drawn anew for each batch
 
 
 class ImageSource:
@@ -91,7 +92,9 @@ class Batches:
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
+        completion: float = 0.0,
     ) -> None:
+        self.completion = completion  # the share of the batches that visit a region last
         self.sources, self.orders, self.phases = sources, orders, phases
         self.seed, self.rank, self.world = seed, rank, world
         weights = np.array([source.recipe.weight for source in sources])
@@ -107,8 +110,13 @@ class Batches:
         indices = _sequence(self.seed, number, len(source), first, size)
         rng = np.random.default_rng((self.seed, _AUGMENT, step, self.rank))
         levels = source.cut(indices, rng, self._downscale(step))
-        order = np.random.default_rng((self.seed, _ORDER, step)).integers(len(self.orders))
-        return levels, self.orders[int(order)]
+        rng = np.random.default_rng((self.seed, _ORDER, step))
+        order = self.orders[int(rng.integers(len(self.orders)))]
+        if rng.random() < self.completion:
+            ranks = order.ranks(*levels.shape[2:])
+            ranks = observed_first(ranks, draw_rectangle(*ranks.shape, rng))
+            order = parse_order(np.argsort(ranks, axis=None))
+        return levels, order
 
     def batch_size(self, step: int) -> int:
         """Return how many images all ranks together see in a step."""
@@ -133,8 +141,18 @@ class Batches:
         return 1
 
 
+def draw_rectangle(height: int, width: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Return a region to hide, (height, width): a rectangle of a quarter to three of each side."""
+    region = np.zeros((height, width), bool)
+    rows = int(rng.integers(max(1, height // 4), max(1, 3 * height // 4) + 1))
+    columns = int(rng.integers(max(1, width // 4), max(1, 3 * width // 4) + 1))
+    top, left = int(rng.integers(height - rows + 1)), int(rng.integers(width - columns + 1))
+    region[top : top + rows, left : left + columns] = True
+    return region
+
+
 class MaskCache:
-    """The masks of each order and shape, made once."""
+    """The masks of each order and shape, made once, of the latest ones."""
 
     def __init__(self) -> None:
         self._sets: dict[tuple[Order, int, int], MaskSet] = {}
@@ -142,6 +160,8 @@ class MaskCache:
     def get(self, order: Order, height: int, width: int) -> MaskSet:
         key = (order, height, width)
         if key not in self._sets:
+            if len(self._sets) == _MASKS_KEPT:
+                del self._sets[next(iter(self._sets))]
             self._sets[key] = MaskSet(order.ranks(height, width))
         return self._sets[key]
 

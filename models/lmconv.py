@@ -3,11 +3,11 @@
 All forms compute the same sum; they differ in memory and speed:
 
 - `listing`: im2col, mask, matrix product, with gradients by autodiff.
-- `efficient`: the paper's figure: its own backward pass recomputes im2col instead of keeping it.
-  It goes image by image, so that the patches of one image are all that ever exists.
+- `efficient`: the paper's figure: its own backward pass recomputes im2col instead of keeping it
+  (`lmzip.models.efficient`).
 - `grouped`: groups the pixels by mask pattern, and calls an ordinary convolution for each group.
   Raster has one pattern, S-curve two (even and odd rows). Where the patterns form no regular
-  grid (Hilbert), it adds up one 1x1 convolution for each tap.
+  grid (Hilbert), it does as `efficient` does.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lmzip.models.efficient import convolve_efficient
 from lmzip.order.masks import Kernel, Mask, make_mask, overlap
 from lmzip.order.orders import Ranks
 
@@ -174,43 +175,10 @@ def convolve_listing(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
     return (weight.flatten(1) @ patches).view(x.shape[0], -1, *x.shape[2:])
 
 
-class _EfficientConvolution(torch.autograd.Function):
-    """Algorithm 1 that keeps only its inputs and extracts the patches anew for the gradient.
-
-    The patches of one image exist at a time: they fit into a cache, so this is faster as well.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.mask = mask
-        return torch.cat([convolve_listing(image, weight, mask) for image in x[:, None]])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        x, weight = ctx.saved_tensors
-        x_gradient = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        weight_gradient = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
-        for i, gradient in enumerate(gradients[0].flatten(2)):  # (C_out, H W)
-            if x_gradient is not None:
-                patches = _mask_patches((weight.flatten(1).t() @ gradient)[None], ctx.mask)
-                x_gradient[i : i + 1] = F.fold(patches, x.shape[2:], **_window(ctx.mask.kernel))
-            if weight_gradient is not None:
-                patches = extract_patches(x[i : i + 1], ctx.mask)
-                weight_gradient += (gradient @ patches[0].t()).view(weight.shape)
-        return x_gradient, weight_gradient, None
-
-
-def convolve_efficient(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
-    """Like `convolve_listing`, with far less memory kept for the backward pass."""
-    result: Tensor = _EfficientConvolution.apply(x, weight, mask)  # type: ignore[no-untyped-call]
-    return result
-
-
 def convolve_grouped(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
-    """One ordinary convolution for each mask pattern, or for each tap if there are too many."""
+    """One ordinary convolution for each mask pattern, unless the patterns form no grid."""
     if mask.groups is None:
-        return _convolve_by_tap(x, weight, mask)
+        return FORMS["efficient"](x, weight, mask)
     parts = [_convolve_group(x, weight, mask.kernel, group) for group in mask.groups]
     if len(parts) == 1:
         return parts[0]
@@ -221,7 +189,7 @@ def convolve_grouped(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
 
 FORMS: dict[str, Callable[[Tensor, Tensor, LocalMask], Tensor]] = {
     "listing": convolve_listing,
-    "efficient": convolve_efficient,
+    "efficient": lambda x, weight, mask: convolve_efficient(x, weight, mask.to(x), mask.kernel),
     "grouped": convolve_grouped,
 }
 
@@ -274,22 +242,6 @@ def _align(before: int, after: int, first: int, period: int, size: int) -> tuple
     padding += (before - first - padding) % period
     skipped = (padding - before + first) // period
     return padding, slice(skipped, skipped + count)
-
-
-def _convolve_by_tap(x: Tensor, weight: Tensor, mask: LocalMask) -> Tensor:
-    """Add up the taps: each is a 1x1 convolution of the shifted and masked image."""
-    height, width = x.shape[2:]
-    matrix = mask.to(weight).view(-1, height, width)
-    by_tap = weight.flatten(2).unbind(2)
-    y = x.new_zeros(x.shape[0], weight.shape[0], height, width)
-    for tap, (down, right) in enumerate(mask.kernel.offsets()):
-        rows, columns = overlap(down, height), overlap(right, width)
-        visible = matrix[tap, rows, columns]
-        if visible.any():
-            shifted = x[:, :, overlap(-down, height), overlap(-right, width)] * visible
-            part = F.conv2d(shifted, by_tap[tap][:, :, None, None])
-            y[:, :, rows, columns] += part
-    return y
 
 
 def _group_pixels(mask: Mask, kernel: Kernel) -> tuple[PatternGroup, ...] | None:

@@ -9,6 +9,7 @@
     [schedule]                     # ScheduleRecipe
     [average]                      # AverageRecipe
     [[data]]                       # DataRecipe, one for each source; a batch comes from one source
+    [completion]                   # CompletionRecipe: batches that visit a region last
     [[phase]]                      # PhaseRecipe: steps at a lower resolution, first to last
     [eval]                         # DataRecipe, and how often
     [log]                          # LogRecipe
@@ -161,6 +162,19 @@ class PhaseRecipe:
 
 
 @dataclass(frozen=True)
+class CompletionRecipe:
+    """Which share of the batches moves a random rectangle to the end of their order.
+
+    So a network learns what completion asks of it: pixels that see others on all sides.
+    """
+
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(0 <= self.share <= 1, "share", self.share, "must be in [0, 1]")
+
+
+@dataclass(frozen=True)
 class EvalRecipe:
     """Held-out images, and after how many steps to measure them."""
 
@@ -194,6 +208,7 @@ class Recipe:
     data: tuple[DataRecipe, ...]
     orders: tuple[Order, ...]
     average: AverageRecipe = field(default_factory=AverageRecipe)
+    completion: CompletionRecipe = field(default_factory=CompletionRecipe)
     phases: tuple[PhaseRecipe, ...] = ()
     held_out: EvalRecipe | None = None
     log: LogRecipe = field(default_factory=LogRecipe)
@@ -244,6 +259,7 @@ def parse_recipe(text: str, name: str = "recipe") -> Recipe:
         data=_read_data(tables["data"]),
         orders=orders,
         average=read_table(AverageRecipe, tables.get("average", {}), "[average]"),
+        completion=read_table(CompletionRecipe, tables.get("completion", {}), "[completion]"),
         phases=tuple(read_table(PhaseRecipe, phase, "[[phase]]") for phase in phases),
         held_out=_read_eval(tables["eval"], orders) if "eval" in tables else None,
         log=read_table(LogRecipe, tables.get("log", {}), "[log]"),
@@ -253,7 +269,7 @@ def parse_recipe(text: str, name: str = "recipe") -> Recipe:
 
 _KEYS = (
     *("name", "seed", "orders", "network", "optimiser", "schedule", "average", "data"),
-    *("phase", "eval", "log"),
+    *("completion", "phase", "eval", "log"),
 )
 
 

@@ -86,8 +86,8 @@ class Trainer:
         self._restore()
         self.schedule, self.total = self._plan()
         sources = [self._load_source(data, roots) for data in recipe.data]
-        group = self.rank, self.world
-        self.batches = Batches(sources, recipe.orders, recipe.phases, recipe.seed, *group)
+        drawn = recipe.phases, recipe.seed, self.rank, self.world, recipe.completion.share
+        self.batches = Batches(sources, recipe.orders, *drawn)
         self.held_out: Tensor | None = None
         if recipe.held_out is not None and self.rank == 0:
             source = self._load_source(recipe.held_out.source, roots)

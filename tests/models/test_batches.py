@@ -10,11 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-from lmzip.models.batches import Batches, ImageSource, MaskCache
+from lmzip.models.batches import Batches, ImageSource, MaskCache, draw_rectangle
 from lmzip.models.data_files import DataError
 from lmzip.models.data_tensors import to_luma
 from lmzip.models.recipe import DataRecipe, PhaseRecipe
-from lmzip.order.orders import all_variants, parse_order
+from lmzip.order.orders import all_variants, observed_first, parse_order
 
 
 @pytest.fixture
@@ -102,6 +102,48 @@ def test_all_orders_are_drawn(root: Path) -> None:
     orders = all_variants("raster") + all_variants("s-curve")
     batches = Batches([source], orders)
     assert {batches.draw(step)[1] for step in range(150)} == set(orders)
+
+
+def test_a_share_of_the_batches_visits_a_rectangle_last(root: Path) -> None:
+    source = ImageSource(DataRecipe("folder", "few", crop=8, batch=1), [root])
+    plain = Batches([source], all_variants("raster"))
+    batches = Batches([source], all_variants("raster"), completion=0.5)
+    moved = 0
+    for step in range(60):
+        (levels, order), (_, before) = batches.draw(step), plain.draw(step)
+        assert batches.draw(step)[1] == order
+        if order == before:
+            continue
+        moved += 1
+        ranks, ranks_before = order.ranks(*levels.shape[2:]), before.ranks(*levels.shape[2:])
+        later = ranks > ranks_before
+        assert np.array_equal(observed_first(ranks_before, ranks >= ranks[later].min()), ranks)
+    assert 20 <= moved <= 40
+
+
+def test_rectangles_have_a_quarter_to_three_of_each_side() -> None:
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(400):
+        region = draw_rectangle(8, 16, rng)
+        rows, columns = np.flatnonzero(region.any(1)), np.flatnonzero(region.any(0))
+        assert region.sum() == len(rows) * len(columns)
+        assert np.ptp(rows) == len(rows) - 1
+        assert np.ptp(columns) == len(columns) - 1
+        seen |= {("rows", len(rows)), ("columns", len(columns))}
+    expected = {("rows", n) for n in range(2, 7)} | {("columns", n) for n in range(4, 13)}
+    assert seen == expected
+    assert draw_rectangle(1, 1, rng).all()
+
+
+def test_masks_are_kept_for_the_latest_orders_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmzip.models.batches._MASKS_KEPT", 2)
+    cache, orders = MaskCache(), all_variants("raster")
+    first = cache.get(orders[0], 4, 4)
+    assert cache.get(orders[0], 4, 4) is first
+    for order in orders[1:3]:
+        cache.get(order, 4, 4)
+    assert cache.get(orders[0], 4, 4) is not first
 
 
 def test_phases_come_first_at_their_resolution(root: Path) -> None:

@@ -126,6 +126,7 @@ def test_held_out_images_are_measured_in_the_first_order_unless_told() -> None:
         ('"cifar10"', '"cifar10"\n[optimiser]\nkind = "sgd"', "[optimiser] kind = 'sgd': choose"),
         ('"cifar10"', '"cifar10"\n[optimiser]\nbetas = [1]', "betas = [1]: must have 2 entries"),
         ('"cifar10"', '"cifar10"\n[average]\nema = 1.0', "[average] ema = 1.0: must be"),
+        ('"cifar10"', '"cifar10"\n[completion]\nshare = 1.5', "[completion] share = 1.5: must be"),
         ('"tiny"', '"giant"', "[network] unknown size 'giant'"),
         ("\n[network]", "orders = []\n[network]", "orders = []: must be a list"),
         ("\n[network]", "orders = [3]\n[network]", "orders = 3: must be names"),
