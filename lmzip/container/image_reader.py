@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmzip.classical import JPEG2000, NETWORK, decode_classical, estimate_memory
+from lmzip.classical import ADAPTIVE, BY_NETWORK, JPEG2000, decode_classical, estimate_memory
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
@@ -29,7 +29,8 @@ from lmzip.container.tiles import Tile, find_tile
 from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.limits import NETWORK_PIXEL, Limits
-from lmzip.network.registry import Choice
+from lmzip.network.adaptation import can_adapt
+from lmzip.network.registry import Choice, Model
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
 from lmzip.picture import Mode, Picture, Samples
@@ -75,6 +76,7 @@ class _Place:
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
         return self.tile.height, self.tile.width, len(self.channels)
 
     def overlaps(self, region: Region) -> bool:
@@ -93,6 +95,14 @@ class _Piece:
 
     chunk: Chunk
     place: _Place
+
+    @property
+    def by_network(self) -> bool:
+        return self.chunk.method in BY_NETWORK
+
+    @property
+    def adaptive(self) -> bool:
+        return self.chunk.method == ADAPTIVE
 
 
 def decompress_picture(
@@ -220,13 +230,14 @@ def _check_pieces(
     """
     whole = 2 * wanted.height * wanted.width * header.mode.channels
     whole *= np.dtype(header.mode.dtype).itemsize
-    streams = [p for p in pieces if p.chunk.method in (NETWORK, JPEG2000) and p.chunk.data]
+    heavy = (*BY_NETWORK, JPEG2000)
+    streams = [p for p in pieces if p.chunk.method in heavy and p.chunk.data]
     samples = sum(math.prod(piece.place.shape) for piece in streams)
     limits.check_density(samples, sum(len(piece.chunk.data) for piece in streams))
     largest = 0
     for piece in pieces:
         height, width, _ = piece.place.shape
-        if piece.chunk.method == NETWORK:
+        if piece.by_network:
             largest = max(largest, NETWORK_PIXEL * height * width if piece.chunk.data else 0)
         else:
             mode = _mode_of(header, piece)
@@ -252,28 +263,37 @@ def _decode_pieces(
     backend: str,
     progress: Progress | None,
 ) -> list[tuple[_Piece, Samples]]:
-    by_network = [piece for piece in pieces if piece.chunk.method == NETWORK]
+    by_network = [piece for piece in pieces if piece.by_network]
     decoded = []
     for piece in pieces:
-        if piece.chunk.method != NETWORK:
+        if not piece.by_network:
             mode = _mode_of(header, piece)
             height, width, _ = piece.place.shape
             values = decode_classical(piece.chunk.method, piece.chunk.data, mode, height, width)
             decoded.append((piece, values))
     if not by_network:
         return decoded
-    network, order = find()
+    model, order = find()
+    _check_adaptive(by_network, model)
     teams = _form_teams(by_network, count_threads(threads))
     jobs = []
     for team in teams:
         streams = tuple(piece.chunk.data for piece in team)
         ones, place = (1,) * len(team), team[0].place
         precision = place.scaling.precision if place.scaling else None
-        jobs.append(DecodeJob(network, backend, order, place.shape, streams, ones, precision))
+        work = place.shape, streams, ones, precision, team[0].adaptive
+        jobs.append(DecodeJob(model, backend, order, *work))
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
         scaling = team[0].place.scaling
         decoded += zip(team, scaling.restore(images) if scaling else images, strict=True)
     return decoded
+
+
+def _check_adaptive(pieces: Sequence[_Piece], model: Model) -> None:
+    """Raise FormatError if a chunk asks for what this network cannot do."""
+    for piece in pieces:
+        if piece.adaptive and (piece.place.scaling or not can_adapt(model.network)):
+            raise FormatError("an adaptive chunk that its samples or its network are not for")
 
 
 def _mode_of(header: ImageHeader, piece: _Piece) -> Mode:
@@ -282,16 +302,20 @@ def _mode_of(header: ImageHeader, piece: _Piece) -> Mode:
 
 
 def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
-    """Group pieces of one shape, to be decoded in step, and leave work for every worker."""
+    """Group pieces of one shape, to be decoded in step, and leave work for every worker.
+
+    Adaptive ones stay alone: each has a network of its own before long.
+    """
     by_shape: dict[object, list[_Piece]] = {}
     for piece in pieces:
-        by_shape.setdefault((piece.place.shape, piece.place.scaling), []).append(piece)
+        alike = piece.place.shape, piece.place.scaling, piece.adaptive
+        by_shape.setdefault(alike, []).append(piece)
     most = min(TOGETHER, -(-len(pieces) // workers))
-    return [
-        alike[first : first + most]
-        for alike in by_shape.values()
-        for first in range(0, len(alike), most)
-    ]
+    teams = []
+    for together in by_shape.values():
+        size = 1 if together[0].adaptive else most
+        teams += [together[first : first + size] for first in range(0, len(together), size)]
+    return teams
 
 
 def _paste(target: Samples, place: _Place, values: Samples, region: Region) -> None:

@@ -12,25 +12,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from lmzip.classical import NETWORK, encode_classical
+from lmzip.classical import encode_classical
 from lmzip.container.bank_choice import choose_tuning
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import Chunk, write_image
 from lmzip.container.image_header import Coding, ImageHeader
 from lmzip.container.learning import learn_model
 from lmzip.container.scaling import Scaling
-from lmzip.container.scaling_choice import choose_scalings, describe_values, number_planes
-from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
+from lmzip.container.scaling_choice import choose_scalings, describe_values
+from lmzip.container.tile_coding import encode_tiles
+from lmzip.container.tiles import choose_grid
 from lmzip.container.tuned_models import refer_to
-from lmzip.cost import cost_of_bytes, to_bits
-from lmzip.errors import InputError
+from lmzip.cost import to_bits
 from lmzip.network.registry import Choice, Model
 from lmzip.options import BEST, DEFAULT, MAX, Options
-from lmzip.parallel.encode_job import Coded, EncodeJob
-from lmzip.parallel.workers import run_jobs
-from lmzip.picture import Mode, Picture, Samples
+from lmzip.picture import Picture, Samples
 from lmzip.progress import Progress
 from lmzip.selection import MANY_CROPS, SMALL, choose_by_sample, list_choices, take_sample
 from lmzip.stream.precision import Precision
@@ -39,8 +35,6 @@ HOPELESS = 1.5  # a network that takes this many times the quick classical size 
 # Strong settings save classical encoders some per cent of a photograph and up to half of a drawing.
 # They are tried if the quick encoding is at most this many times as large as the network's:
 CLOSE, CLOSE_DRAWING = 1.08, 2.5
-# Single tiles are tried classically where that may win: if they are flat, or mere noise.
-FLAT, NOISY = 1.5, 1.0  # bits per sample: so many at most, or so many less than there are
 DRAWING = 2.0  # bits per sample below which a picture is taken for a drawing
 
 
@@ -74,7 +68,7 @@ def compress_picture(
 
     choice = choose_tuning(choice, *_find_first_group(picture), options)
     scalings = scale_picture(picture, choice, options)
-    chunks, cost = _encode_tiles(picture, choice, scalings, options, progress)
+    chunks, cost = encode_tiles(picture, choice, scalings, options, progress)
     grid = choose_grid(picture.height, picture.width, choice.order)
     model = refer_to(choice.model, tuned if shared else ())
     coding = Coding(model, choice.order, cost, scalings)
@@ -167,49 +161,3 @@ def _choose(
         if bits > HOPELESS * 8 * _size(quick):
             return None
     return choice
-
-
-def _encode_tiles(
-    picture: Picture,
-    choice: Choice,
-    scalings: Sequence[Scaling],
-    options: Options,
-    progress: Progress | None,
-) -> tuple[list[Chunk], int]:
-    """Code every tile and group by the network, or classically where that is smaller.
-
-    Returns the chunks and their cost.
-    """
-    model, order = choice
-    height, width = picture.height, picture.width
-    if order.permutation is not None and height * width > MAX_TILE_PIXELS:
-        raise InputError(f"a custom order is for up to 2^26 pixels, not {height}x{width}")
-    grid = choose_grid(height, width, order)
-    planes, jobs = [], []
-    for tile in cut_tiles(height, width, grid):
-        samples = picture.samples[tile.slices]
-        for group, channels in enumerate(picture.mode.groups):
-            planes.append(np.ascontiguousarray(samples[..., channels]))
-            numbers, precision = number_planes(samples[None], picture.mode, scalings, group)
-            jobs.append(EncodeJob(model, options.backend, order, numbers, (1,), precision))
-    coded = [results[0] for results in run_jobs(jobs, options.threads, progress)]
-    chunks, cost = [], 0
-    for plane, job, result in zip(planes, jobs, coded, strict=True):
-        depth = job.precision.depth if job.precision else 8
-        chunk, units = _smaller(plane, picture.mode.plane(plane.shape[2]), depth, result, options)
-        chunks.append(chunk)
-        cost += units
-    return chunks, cost
-
-
-def _smaller(
-    plane: Samples, mode: Mode, depth: int, coded: Coded, options: Options
-) -> tuple[Chunk, int]:
-    """Return the network's chunk of a tile or a smaller classical one, and its cost."""
-    chunk, cost = Chunk(NETWORK, coded.data), coded.cost
-    bits = 8 * _size(chunk) / plane.size
-    if not options.forced and not FLAT < bits < depth - NOISY:
-        classical = Chunk(*encode_classical(plane, mode, thorough=False))
-        if _size(classical) < _size(chunk):
-            return classical, cost_of_bytes(_size(classical))
-    return chunk, cost

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lmzip.classical import METHOD_NAMES
+from lmzip.classical import ADAPTIVE, METHOD_NAMES
 from lmzip.container.archive_file import PRELUDE_BYTES, Index, read_chunk, read_index
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_chunks, read_closing_checksum, read_image_header
@@ -48,6 +48,7 @@ class Info:
     tuning: int | None = None  # bytes of what the network learnt from the images
     plain_size: int | None = None  # bytes that the file would have without that, if it says so
     bank_tuning: int | None = None  # the number of the tuning of the model's bank that is used
+    adaptive: bool = False  # whether a network learns from the image while it codes it
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class _Part:
     samples: int
     size: int
     metadata: Mapping[str, int]
+    adaptive: bool = False
 
 
 def is_archive(source: bytes | str | Path) -> bool:
@@ -124,6 +126,7 @@ def _describe(data: Ranges, limits: Limits) -> Info:
         tuning=_count_tuning(models),
         plain_size=max((m.tuning.plain_size for m in models if m.tuning), default=0) or None,
         bank_tuning=_find_bank_tuning(parts),
+        adaptive=any(part.adaptive for part in parts),
     )
 
 
@@ -150,7 +153,8 @@ def _describe_image(
 ) -> tuple[_Part, tuple[int, int], dict[str, int]]:
     reader = Reader(data, limits=limits)
     header = read_image_header(reader)
-    methods = {METHOD_NAMES.get(chunk.method, "unknown") for chunk in read_chunks(reader, header)}
+    numbers = {chunk.method for chunk in read_chunks(reader, header)}
+    methods = {METHOD_NAMES.get(number, "unknown") for number in numbers}
     read_closing_checksum(reader)
     coding = header.coding if "network" in methods else None
     part = _Part(
@@ -165,6 +169,7 @@ def _describe_image(
         samples=header.samples,
         size=len(data),
         metadata={tag: len(block) for tag, block in header.metadata.items()},
+        adaptive=ADAPTIVE in numbers,
     )
     return part, header.grid, dict(part.metadata)
 

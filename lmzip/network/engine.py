@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmzip.network.adaptation import Adaptation
 from lmzip.network.backend import Array, Backend, Indices
 from lmzip.network.integer_network import PIXEL_MAX, PREDICTOR_TAPS, IntegerNetwork, Layer
 from lmzip.network.parameters import COEFFICIENT_RANGE, MEAN_BITS, MEAN_RANGE, Parameters
@@ -58,9 +59,16 @@ class Pass:
     """
 
     def __init__(
-        self, network: IntegerNetwork, schedule: Schedule, images: int, span: int, backend: Backend
+        self,
+        network: IntegerNetwork,
+        schedule: Schedule,
+        images: int,
+        span: int,
+        backend: Backend,
+        adaptation: Adaptation | None = None,
     ) -> None:
         self._network, self._backend, self._images = network, backend, images
+        self._adaptation = adaptation
         seen = schedule.neighbours[network.first.taps]
         # Sums of inputs with a fraction (`lmzip.network.deep`) need more than float32 can hold.
         self._wide = network.fraction_bits > 0
@@ -132,7 +140,10 @@ class Pass:
         self._activate(stream, active[:, :-1])
         outputs = backend.multiply(active, self._out)
         linear = self._predictor.predict(patches, start, stop)
-        return self._read_parameters(backend.to_numpy(outputs), backend.to_numpy(linear))
+        integers = np.rint(backend.to_numpy(outputs).T).astype(np.int32, order="C")
+        if self._adaptation is not None:
+            integers += self._adaptation.correct(backend.to_numpy(active)[:, :-1])
+        return self._read_parameters(integers, backend.to_numpy(linear))
 
     def _store(self, ring: Array, start: int, stream: Array) -> None:
         """Put the activations of a range into a ring."""
@@ -146,11 +157,10 @@ class Pass:
         network = self._network
         self._backend.activate(stream, network.stream_bits, network.activation_max, out)
 
-    def _read_parameters(self, outputs: npt.NDArray[Any], linear: npt.NDArray[Any]) -> Parameters:
-        """Round the sums to the integers of the mixture, pixels innermost."""
+    def _read_parameters(self, outputs: Int32s, linear: npt.NDArray[Any]) -> Parameters:
+        """Turn outputs (outputs, n) and linear predictions into the parameters of the mixture."""
         network = self._network
-        integers = np.rint(outputs.T).astype(np.int32, order="C")
-        by_kind = integers.reshape(-1, network.mixtures, integers.shape[1])
+        by_kind = outputs.reshape(-1, network.mixtures, outputs.shape[1])
         channels = network.channels
         means = by_kind[1 : 1 + channels]
         means += np.rint(linear.T).astype(np.int32, order="C")[:, None, :] + self._middle

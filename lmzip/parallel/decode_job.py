@@ -23,6 +23,7 @@ class DecodeJob:
     streams: tuple[bytes, ...]
     groups: tuple[int, ...]
     precision: Precision | None = None  # of deep samples
+    adaptive: bool = False  # of a single image
 
     @property
     def pixels(self) -> int:
@@ -39,4 +40,5 @@ class DecodeJob:
             backend,
             precision=self.precision,
             check=check,
+            adaptive=self.adaptive,
         )

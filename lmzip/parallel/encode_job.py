@@ -34,6 +34,7 @@ class EncodeJob:
     images: Pixels
     groups: tuple[int, ...]
     precision: Precision | None = None  # of deep samples
+    adaptive: bool = False  # of a single image
 
     @property
     def pixels(self) -> int:
@@ -50,6 +51,7 @@ class EncodeJob:
             precision=self.precision,
             groups=self.groups,
             check=check,
+            adaptive=self.adaptive,
         )
         return [
             Coded(stream.data, tuple(int(cost) for cost in stream.costs.sum((1, 2, 3))))

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from lmzip.errors import DamagedError
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
+from lmzip.network.adaptation import Adaptation
 from lmzip.network.backend import Backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
@@ -32,11 +33,14 @@ def decode_images(
     *,
     precision: Precision | None = None,
     check: Check | None = None,
+    adaptive: bool = False,
 ) -> Pixels:
     """Decode groups of images of `shape` (H, W, C), each group from its own stream.
 
-    Samples are of 8 bits unless a `precision` is given.
+    Samples are of 8 bits unless a `precision` is given. An `adaptive` network learns from the image
+    as it goes, of which there is but one then.
     """
+    assert not adaptive or (list(groups) == [1] and precision is None)
     height, width, coded = shape
     decoders = [Decoder(stream) for stream in streams]
     if all(decoder.is_dry for decoder in decoders):  # black: no need to see in which sequence
@@ -44,12 +48,13 @@ def decode_images(
     schedule = compile_schedule(order, height, width, network.layers)
     symbols = precision.symbols if precision else 2
     if isinstance(backend, Kernel):
-        steps: Steps = runs.Steps(backend, network, schedule, groups, coded, precision)
+        steps: Steps = runs.Steps(backend, network, schedule, groups, coded, precision, adaptive)
         _decode(steps, symbols, schedule, decoders, groups, check)
     else:
         with threadpool_limits(1, "blas"):
-            depth = choose_depth(network, schedule, precision)
-            steps = ArraySteps(backend, depth, schedule, groups, coded)
+            depth = choose_depth(network, schedule, precision, adaptive)
+            adaptation = Adaptation(network) if adaptive else None
+            steps = ArraySteps(backend, depth, schedule, groups, coded, adaptation)
             _decode(steps, symbols, schedule, decoders, groups, check)
     for decoder in decoders:
         decoder.finish()

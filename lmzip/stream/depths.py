@@ -38,16 +38,21 @@ class Depth(ABC):
         """Return the mixture of places start..stop; `samples` are all that are known."""
 
 
-def choose_depth(network: IntegerNetwork, schedule: Schedule, precision: Precision | None) -> Depth:
-    """Return how samples of a precision are coded: 8 bits if there is none."""
-    return _Deep(network, schedule, precision) if precision else _EightBits(network)
+def choose_depth(
+    network: IntegerNetwork, schedule: Schedule, precision: Precision | None, adapts: bool = False
+) -> Depth:
+    """Return how samples of a precision are coded: 8 bits if there is none, and those may adapt."""
+    if precision is None:
+        return _EightBits(network, adapts)
+    assert not adapts, "deep samples do not adapt"
+    return _Deep(network, schedule, precision)
 
 
 class _EightBits(Depth):
     symbols, dtype = 2, np.uint8
 
-    def __init__(self, network: IntegerNetwork) -> None:
-        self.network = network
+    def __init__(self, network: IntegerNetwork, adapts: bool) -> None:
+        self.network, self._adapts = network, adapts
 
     def find_inputs(self, samples: Samples) -> Int32s:
         return 2 * widen(samples.astype(np.int32), self.network) - np.int32(PIXEL_MAX)
@@ -55,7 +60,7 @@ class _EightBits(Depth):
     def make_mixture(
         self, parameters: Parameters, samples: Samples, start: int, stop: int
     ) -> Mixture:
-        return Mixture(self.network.tables, parameters)
+        return Mixture(self.network.tables, parameters, self._adapts)
 
 
 class _Deep(Depth):

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
+from lmzip.network.adaptation import Adaptation
 from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
 from lmzip.network.integer_network import IntegerNetwork
@@ -53,26 +54,30 @@ def encode_images(
     groups: Sequence[int] | None = None,
     span: int | None = None,
     check: Check | None = None,
+    adaptive: bool = False,
 ) -> list[Stream]:
     """Encode images (N, H, W, C): one stream for each group of consecutive ones.
 
     C is the network's number of channels, or 1: then the network sees three equal channels and
     only the first is coded. Samples are of 8 bits unless a `precision` is given. `groups` are the
-    numbers of images a stream; one stream by default.
+    numbers of images a stream; one stream by default. An `adaptive` network learns from the image
+    as it goes, of which there is but one then.
     """
     count, height, width, _ = images.shape
     groups = groups or [count]
+    assert not adaptive or (count == 1 and precision is None)
     schedule = compile_schedule(order, height, width, network.layers)
     samples = to_sequence(images, schedule)  # (places, images, coded)
     if isinstance(backend, Kernel):
         intervals, costs = runs.find_intervals(
-            backend, network, schedule, samples, groups, span, check, precision
+            backend, network, schedule, samples, groups, span, check, precision, adaptive
         )
     else:
         with threadpool_limits(1, "blas"):
-            depth = choose_depth(network, schedule, precision)
+            depth = choose_depth(network, schedule, precision, adaptive)
+            adaptation = Adaptation(network) if adaptive else None
             intervals, costs = _find_intervals(
-                backend, depth, schedule, samples, groups, span, check
+                backend, depth, schedule, samples, groups, span, check, adaptation
             )
     by_image = from_sequence(costs, schedule)
     streams, first = [], 0
@@ -90,16 +95,20 @@ def _find_intervals(
     groups: Sequence[int],
     span: int | None,
     check: Check | None = None,
+    adaptation: Adaptation | None = None,
 ) -> tuple[list[tuple[Int32s, Int32s]], npt.NDArray[np.int64]]:
     """Do what `lmzip.native.runs.find_intervals` does, with an array library."""
     pixels, count, coded = samples.shape
     span = span or max(1, ENCODER_SPAN // count)
     intervals = np.empty((coded, depth.symbols, 2, pixels, count), np.int32)
     costs = np.empty(samples.shape, np.int64)
-    run = Pass(depth.network, schedule, count, span, backend)
+    bounds = [*range(0, pixels, span), pixels]
+    if adaptation is not None:  # what a step teaches counts from the next one on
+        bounds = schedule.starts.tolist()
+        span = int(np.diff(schedule.starts).max())
+    run = Pass(depth.network, schedule, count, span, backend, adaptation)
     run.write_inputs(0, pixels, depth.find_inputs(samples))
-    for start in range(0, pixels, span):
-        stop = min(start + span, pixels)
+    for start, stop in itertools.pairwise(bounds):
         if check:
             check()
         mixture = depth.make_mixture(run.advance(start, stop), samples, start, stop)
@@ -110,6 +119,8 @@ def _find_intervals(
                 intervals[channel, nibble, :, start:stop] = interval.reshape(2, -1, count)
             costs[start:stop, :, channel] = cost.reshape(-1, count)
             mixture.observe(channel, column, channel + 1 < coded)
+        if adaptation is not None:
+            adaptation.learn(mixture.gradients())
     bounds = [0, *np.cumsum(groups).tolist()]
     by_group = [
         _in_stream_order(intervals[..., first:last], schedule)

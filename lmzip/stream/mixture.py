@@ -21,6 +21,7 @@ from lmzip.cost import COST_BITS
 from lmzip.network.parameters import COEFFICIENT_BITS, MEAN_BITS, MEAN_RANGE, Parameters
 from lmzip.network.tables import CDF_BITS, SCALE_BITS, TABLE_SIZE, Tables
 from lmzip.stream.frequencies import FREQUENCY_TOTAL
+from lmzip.stream.gradients import Gradients
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -50,11 +51,12 @@ class Mixture:
     call `observe` with the samples.
     """
 
-    def __init__(self, tables: Tables, parameters: Parameters) -> None:
+    def __init__(self, tables: Tables, parameters: Parameters, adapts: bool = False) -> None:
         self._tables = tables
         self._parameters = parameters
         below = parameters.logits.max(0) - parameters.logits
         self._weights = normalise(tables.weight.take(below, mode="clip"))
+        self._gradients = Gradients(parameters, self._weights) if adapts else None
         self._residuals: list[Int32s] = []
         self._start_channel(0)
 
@@ -140,23 +142,43 @@ class Mixture:
 
     def observe(self, channel: int, samples: Int32s, more: bool) -> None:
         """Take in the samples (n,) of a channel; if `more` follow, move to the next channel."""
-        if not more:
+        if not more and self._gradients is None:
             return
-        levels = samples << MEAN_BITS
-        below, above = self._component_cdfs(levels + _LEVEL_PLACES, self._zero)
+        below, above = self._ends(samples)
+        if self._gradients is not None:
+            entries = ((samples << MEAN_BITS) * self._inverse_scales - self._zero) >> SCALE_BITS
+            entries = entries.clip(0, TABLE_SIZE - 1) - TABLE_SIZE // 2
+            self._gradients.add_channel(below, above, self._inverse_scales, entries)
+        self._weights = self._weigh(below, above)
+        if more:
+            self._residuals.append((samples << MEAN_BITS) - self._parameters.means[channel])
+            self._start_channel(channel + 1)
+
+    def gradients(self) -> Int64s:
+        """Return how the likelihood rises with each output (outputs, n), after all channels.
+
+        Only of a mixture that was made to adapt.
+        """
+        assert self._gradients is not None
+        return self._gradients.finish(self._weights, self._residuals)
+
+    def _ends(self, samples: Int32s) -> tuple[UInt32s, UInt32s]:
+        """Return each logistic's function below and above samples (n,): twice (K, n)."""
+        below, above = self._component_cdfs((samples << MEAN_BITS) + _LEVEL_PLACES, self._zero)
         lowest, highest = samples == 0, samples == LEVELS - 1
         if lowest.any():  # the edge bins are open
             below[:, lowest] = 0
         if highest.any():
             above[:, highest] = 1 << CDF_BITS
-        above -= below
-        above *= self._weights  # at most 2^31
-        vanished = ~above.any(0)
+        return below, above
+
+    def _weigh(self, below: UInt32s, above: UInt32s) -> UInt32s:
+        """Return the weights after a channel's samples: the posterior."""
+        likelihoods = (above - below) * self._weights  # at most 2^31
+        vanished = ~likelihoods.any(0)
         if vanished.any():
-            above[:, vanished] = self._weights[:, vanished]
-        self._weights = normalise(above)
-        self._residuals.append(levels - self._parameters.means[channel])
-        self._start_channel(channel + 1)
+            likelihoods[:, vanished] = self._weights[:, vanished]
+        return normalise(likelihoods)
 
 
 def count_cost(tables: Tables, probabilities: Int64s, total_bits: int, longest: int) -> Int64s:

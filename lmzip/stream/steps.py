@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lmzip.network.adaptation import Adaptation
 from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
 from lmzip.order.schedule import Schedule
@@ -42,14 +43,20 @@ class ArraySteps:
     """The steps of a network that an array library evaluates."""
 
     def __init__(
-        self, backend: Backend, depth: Depth, schedule: Schedule, groups: Sequence[int], coded: int
+        self,
+        backend: Backend,
+        depth: Depth,
+        schedule: Schedule,
+        groups: Sequence[int],
+        coded: int,
+        adaptation: Adaptation | None = None,
     ) -> None:
         count = sum(groups)
-        self._depth, self._coded = depth, coded
+        self._depth, self._coded, self._adaptation = depth, coded, adaptation
         self._groups = np.split(np.arange(count), np.cumsum(groups)[:-1])
         self.samples: Samples = np.zeros((schedule.pixels, count, coded), depth.dtype)
         longest = int(np.diff(schedule.starts).max())
-        self._pass = Pass(depth.network, schedule, count, longest, backend)
+        self._pass = Pass(depth.network, schedule, count, longest, backend, adaptation)
 
     def begin(self, start: int, stop: int) -> Frequencies:
         """Evaluate a step; return the frequencies of the first channel's first nibbles."""
@@ -73,6 +80,8 @@ class ArraySteps:
         self._channel += 1
         if more:
             return self._by_group(self._mixture.frequencies())
+        if self._adaptation is not None:
+            self._adaptation.learn(self._mixture.gradients())
         inputs = self._depth.find_inputs(self.samples[step])
         self._pass.write_inputs(self._start, self._stop, inputs)
         return np.empty((0, 0), np.float32)

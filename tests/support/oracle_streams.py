@@ -18,6 +18,8 @@ from math import isqrt
 from operator import mul
 from typing import Any
 
+from support.oracle_adaptation import Adaptation, find_gradients
+
 Vector = tuple[int, int]
 Planes = list[list[int]]  # [channel][flat index]
 
@@ -333,6 +335,7 @@ class Features:
         size = height * width
         self.inputs: list[list[int] | None] = [None] * size  # 2x - 255
         self.activations: list[list[list[int] | None]] = [[None] * size for _ in network.blocks]
+        self.last: list[int] = []  # what the last layer saw at the latest pixel
 
     def gather(
         self, layer: Layer, values: Sequence[list[int] | None], pixel: int
@@ -357,7 +360,8 @@ class Features:
             stored[pixel] = activate(h)
             b = [clip(v, 0, top) for v in conv.apply(self.gather(conv, stored, pixel))]
             h = limit([x + y for x, y in zip(h, project.apply([b]), strict=True)])
-        return network.out.apply([activate(h)])
+        self.last = activate(h)
+        return network.out.apply([self.last])
 
     def linear(self, pixel: int) -> list[int]:
         """Predict a pixel's channels from its visible neighbours."""
@@ -408,6 +412,7 @@ class Mixture:
         }
         self.samples: list[int] = []
         self.component_cdfs: list[Callable[[int], int]] = []
+        self.history: list[list[tuple[Callable[[int], int], Vector]]] = []  # F, mean and scale
 
     def begin_channel(self) -> None:
         """Condition the next channel's logistics on the earlier ones."""
@@ -420,6 +425,8 @@ class Mixture:
             means = [clip(m, -4096, 20480) for m in means]
         scales = [look_up(self.network.inverse_scale, s) for s in self.log_scales[c]]
         self.component_cdfs = [self.logistic_cdf(m, s) for m, s in zip(means, scales, strict=True)]
+        parameters = zip(means, scales, strict=True)
+        self.history.append(list(zip(self.component_cdfs, parameters, strict=True)))
 
     def logistic_cdf(self, mean: int, scale: int) -> Callable[[int], int]:
         """Give F_k."""
@@ -520,17 +527,23 @@ def code_images(
     height: int,
     width: int,
     images: list[Planes],
+    adaptation: Adaptation | None = None,
 ) -> None:
     """Walk through the symbols of a stream; a decoder fills in the images' planes."""
     coded = len(images[0])
     assert coded in (1, network.channels)
+    assert adaptation is None or len(images) == 1
     features = [Features(network, ranks, height, width) for _ in images]
     for step in find_steps(ranks, height, width, sorted(network.offsets())):
         places = [(pixel, n) for pixel in step for n in range(len(images))]
-        mixtures = [
-            Mixture(network, features[n].outputs(pixel), features[n].linear(pixel))
-            for pixel, n in places
-        ]
+        mixtures, seen = [], []
+        for pixel, n in places:
+            outputs = features[n].outputs(pixel)
+            seen.append(features[n].last)
+            if adaptation:
+                outputs = adaptation.correct(outputs, seen[-1])
+            mixtures.append(Mixture(network, outputs, features[n].linear(pixel)))
+        priors = [mixture.weights for mixture in mixtures]
         for channel in range(coded):
             for mixture in mixtures:
                 mixture.begin_channel()
@@ -543,6 +556,12 @@ def code_images(
                 images[n][channel][pixel] = 16 * top + low
             for mixture, (pixel, n) in zip(mixtures, places, strict=True):
                 mixture.end_channel(images[n][channel][pixel])
+        if adaptation:
+            gradients = [
+                find_gradients(mixture, prior, coded)
+                for mixture, prior in zip(mixtures, priors, strict=True)
+            ]
+            adaptation.learn(list(zip(gradients, seen, strict=True)))
         for pixel, n in places:
             values = [2 * plane[pixel] - 255 for plane in images[n]]
             features[n].inputs[pixel] = values * (network.channels // coded)
@@ -720,11 +739,17 @@ def code_deep_images(
 
 
 def encode_stream(
-    network: Network, ranks: Sequence[int], height: int, width: int, images: list[Planes]
+    network: Network,
+    ranks: Sequence[int],
+    height: int,
+    width: int,
+    images: list[Planes],
+    adaptive: bool = False,
 ) -> bytes:
     """Code images of one shape, each a list of planes, as one stream."""
     encoder = Encoder()
-    code_images(encoder, network, ranks, height, width, images)
+    adaptation = Adaptation(network) if adaptive else None
+    code_images(encoder, network, ranks, height, width, images, adaptation)
     return encoder.finish()
 
 
@@ -737,12 +762,14 @@ def decode_stream(
     channels: int,
     count: int = 1,
     scaling: Scaling | None = None,
+    adaptive: bool = False,
 ) -> list[Planes]:
     """Decode the images of a stream."""
     decoder = Decoder(stream)
     images = [[[0] * (height * width) for _ in range(channels)] for _ in range(count)]
     if scaling is None:
-        code_images(decoder, network, ranks, height, width, images)
+        adaptation = Adaptation(network) if adaptive else None
+        code_images(decoder, network, ranks, height, width, images, adaptation)
         decoder.finish()
         return images
     code_deep_images(decoder, network, ranks, height, width, images, scaling)
