@@ -13,7 +13,7 @@
 #ifdef LMZIP_EMULATED /* by a test, on processors without it */
 #define TARGET
 #else
-#define TARGET __attribute__((target("avx512f,avx512vnni")))
+#define TARGET __attribute__((target("avx512f,avx512vnni,bmi")))
 #endif
 #define LANE_OP TARGET static inline __attribute__((always_inline))
 #endif
@@ -22,6 +22,7 @@ typedef __m512i lanes;
 typedef __m512i weights;
 typedef __m512i pair; /* 16 times */
 
+#define SKIPS_ZEROS
 enum { GROUP = 6, TOGETHER = 4 }; /* 24 sums, 4 weights and a pair in 32 registers */
 
 LANE_OP lanes lanes_load(const int32_t *from) { return _mm512_loadu_si512(from); }
@@ -67,7 +68,16 @@ LANE_OP pair lanes_pair(const int16_t *from) {
 
 LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) { return _mm512_dpwssd_epi32(sum, x, w); }
 
+/* Which of eight pairs of inputs are not both zero, as bits. */
+LANE_OP uint32_t lanes_nonzero(const int16_t *from) {
+    __m256i pairs = _mm256_loadu_si256((const __m256i *)from);
+    __m256i zeros = _mm256_cmpeq_epi32(pairs, _mm256_setzero_si256());
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(zeros)) ^ 0xff;
+}
+
+LANE_OP uint64_t lanes_lowest(uint64_t bits) { return _tzcnt_u64(bits); }
+
 #include "loops.h"
 
-const Kernel avx512_kernel = {"avx512", 1, 0, multiply, activate, cumulate, cumulate_deep};
+const Kernel avx512_kernel = {"avx512", 1, 1, multiply, activate, cumulate, cumulate_deep};
 #endif

@@ -86,5 +86,38 @@ OPERATION _mm512_dpwssd_epi32(__m512i x, __m512i a, __m512i b) {
     return x;
 }
 
+static inline __m256i _mm256_loadu_si256(const __m256i *from) {
+    __m256i x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static inline __m256i _mm256_setzero_si256(void) {
+    __m256i x = {{0}};
+    return x;
+}
+
+static inline __m256i _mm256_cmpeq_epi32(__m256i x, __m256i y) {
+    __m256i equal;
+    EACH equal.v[o] = memcmp(&x.v[o & ~1], &y.v[o & ~1], 4) ? 0 : -1;
+    return equal;
+}
+
+static inline __m256i _mm256_castsi256_ps(__m256i x) { return x; }
+
+static inline int _mm256_movemask_ps(__m256i x) { /* the signs */
+    int mask = 0;
+    for (int o = 0; o < 8; o++)
+        mask |= (x.v[2 * o + 1] < 0) << o;
+    return mask;
+}
+
+static inline uint64_t _tzcnt_u64(uint64_t bits) {
+    uint64_t zeros = 0;
+    for (; zeros < 64 && !(bits >> zeros & 1); zeros++)
+        ;
+    return zeros;
+}
+
 #undef EACH
 #undef OPERATION
