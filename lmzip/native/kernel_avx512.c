@@ -1,4 +1,4 @@
-/* The kernel for x86-64 with AVX-512 and VNNI: 16 lanes are one register, vpdpwssd multiplies pairs
+/* The kernel for x86-64 with AVX-512, VNNI and VBMI2: 16 lanes are one register, vpdpwssd multiplies pairs
  * and adds them up (without saturation). */
 #include "kernel.h"
 
@@ -13,7 +13,7 @@
 #ifdef LMZIP_EMULATED /* by a test, on processors without it */
 #define TARGET
 #else
-#define TARGET __attribute__((target("avx512f,avx512vnni,bmi")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vnni,avx512vbmi2,popcnt")))
 #endif
 #define LANE_OP TARGET static inline __attribute__((always_inline))
 #endif
@@ -22,7 +22,6 @@ typedef __m512i lanes;
 typedef __m512i weights;
 typedef __m512i pair; /* 16 times */
 
-#define SKIPS_ZEROS
 enum { GROUP = 6, TOGETHER = 4 }; /* 24 sums, 4 weights and a pair in 32 registers */
 
 LANE_OP lanes lanes_load(const int32_t *from) { return _mm512_loadu_si512(from); }
@@ -58,6 +57,13 @@ LANE_OP lanes lanes_look_up(const int32_t *table, lanes index) {
     return _mm512_i32gather_epi32(index, table, 4);
 }
 
+/* What each lane has more than the one before it. */
+LANE_OP lanes lanes_rises(lanes x) {
+    return _mm512_sub_epi32(x, _mm512_alignr_epi32(x, _mm512_setzero_si512(), 15));
+}
+
+LANE_OP void lanes_floats(float *to, lanes x) { _mm512_storeu_ps(to, _mm512_cvtepi32_ps(x)); }
+
 LANE_OP weights lanes_weights(const int16_t *from) { return _mm512_loadu_si512(from); }
 
 LANE_OP pair lanes_pair(const int16_t *from) {
@@ -66,18 +72,20 @@ LANE_OP pair lanes_pair(const int16_t *from) {
     return _mm512_set1_epi32(both);
 }
 
-LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) { return _mm512_dpwssd_epi32(sum, x, w); }
-
-/* Which of eight pairs of inputs are not both zero, as bits. */
-LANE_OP uint32_t lanes_nonzero(const int16_t *from) {
-    __m256i pairs = _mm256_loadu_si256((const __m256i *)from);
-    __m256i zeros = _mm256_cmpeq_epi32(pairs, _mm256_setzero_si256());
-    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(zeros)) ^ 0xff;
+/* GCC would copy each sum before and after the intrinsic, in the loops that skip inputs. */
+LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
+#if defined(_MSC_VER) || defined(LMZIP_EMULATED)
+    return _mm512_dpwssd_epi32(sum, x, w);
+#else
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+#endif
 }
 
-LANE_OP uint64_t lanes_lowest(uint64_t bits) { return _tzcnt_u64(bits); }
-
+#define SKIPS_INPUTS
 #include "loops.h"
+#include "mixture_loops.h"
 
-const Kernel avx512_kernel = {"avx512", 1, 1, multiply, activate, cumulate, cumulate_deep};
+const Kernel avx512_kernel = {"avx512", 1, SKIP_INPUTS, multiply, predict, place,
+                              weigh, cumulative, find_high, find_low, cumulate_deep};
 #endif

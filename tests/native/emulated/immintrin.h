@@ -86,38 +86,104 @@ OPERATION _mm512_dpwssd_epi32(__m512i x, __m512i a, __m512i b) {
     return x;
 }
 
-static inline __m256i _mm256_loadu_si256(const __m256i *from) {
-    __m256i x;
-    memcpy(&x, from, sizeof x);
+static inline void _mm512_storeu_ps(void *to, __m512i x) { memcpy(to, &x, sizeof x); }
+
+OPERATION _mm512_cvtepi32_ps(__m512i x) {
+    EACH {
+        float value = (float)x.v[o];
+        memcpy(&x.v[o], &value, sizeof value);
+    }
     return x;
 }
 
-static inline __m256i _mm256_setzero_si256(void) {
-    __m256i x = {{0}};
+OPERATION _mm512_setzero_si512(void) { return _mm512_set1_epi32(0); }
+
+OPERATION _mm512_or_si512(__m512i x, __m512i y) {
+    EACH x.v[o] |= y.v[o];
     return x;
 }
 
-static inline __m256i _mm256_cmpeq_epi32(__m256i x, __m256i y) {
-    __m256i equal;
-    EACH equal.v[o] = memcmp(&x.v[o & ~1], &y.v[o & ~1], 4) ? 0 : -1;
-    return equal;
+/* The upper lanes of y, from one on, and then the lower ones of x. */
+OPERATION _mm512_alignr_epi32(__m512i x, __m512i y, int from) {
+    __m512i z;
+    EACH z.v[o] = o + from < 16 ? y.v[o + from] : x.v[o + from - 16];
+    return z;
 }
 
-static inline __m256i _mm256_castsi256_ps(__m256i x) { return x; }
+/* What follows is on 32 lanes of 16 bits. */
+typedef uint32_t __mmask32;
 
-static inline int _mm256_movemask_ps(__m256i x) { /* the signs */
-    int mask = 0;
-    for (int o = 0; o < 8; o++)
-        mask |= (x.v[2 * o + 1] < 0) << o;
+typedef struct {
+    int16_t v[32];
+} halves;
+
+static inline halves to_halves(__m512i x) {
+    halves y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+
+static inline __m512i from_halves(halves x) {
+    __m512i y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+
+#define EACH_HALF for (int o = 0; o < 32; o++)
+
+OPERATION _mm512_set1_epi16(int16_t value) {
+    halves x;
+    EACH_HALF x.v[o] = value;
+    return from_halves(x);
+}
+
+OPERATION _mm512_add_epi16(__m512i a, __m512i b) {
+    halves x = to_halves(a), y = to_halves(b);
+    EACH_HALF x.v[o] = (int16_t)(uint16_t)(x.v[o] + y.v[o]);
+    return from_halves(x);
+}
+
+OPERATION _mm512_maskz_loadu_epi16(__mmask32 mask, const void *from) {
+    halves x = {{0}};
+    EACH_HALF if (mask >> o & 1) memcpy(&x.v[o], (const char *)from + 2 * o, 2);
+    return from_halves(x);
+}
+
+static inline __mmask32 _mm512_test_epi16_mask(__m512i a, __m512i b) {
+    halves x = to_halves(a), y = to_halves(b);
+    __mmask32 mask = 0;
+    EACH_HALF mask |= (__mmask32)((x.v[o] & y.v[o]) != 0) << o;
     return mask;
 }
 
-static inline uint64_t _tzcnt_u64(uint64_t bits) {
-    uint64_t zeros = 0;
-    for (; zeros < 64 && !(bits >> zeros & 1); zeros++)
-        ;
-    return zeros;
+OPERATION _mm512_maskz_compress_epi16(__mmask32 mask, __m512i a) {
+    halves x = to_halves(a), y = {{0}};
+    int n = 0;
+    EACH_HALF if (mask >> o & 1) y.v[n++] = x.v[o];
+    return from_halves(y);
 }
 
+/* Of each quarter, the lower or upper four numbers, by turns from a and from b. */
+static inline __m512i unpack(__m512i a, __m512i b, int from) {
+    halves x = to_halves(a), y = to_halves(b), z;
+    EACH_HALF {
+        int at = o / 8 * 8 + from + o % 8 / 2;
+        z.v[o] = o % 2 ? y.v[at] : x.v[at];
+    }
+    return from_halves(z);
+}
+
+OPERATION _mm512_unpacklo_epi16(__m512i a, __m512i b) { return unpack(a, b, 0); }
+
+OPERATION _mm512_unpackhi_epi16(__m512i a, __m512i b) { return unpack(a, b, 4); }
+
+static inline int _mm_popcnt_u32(uint32_t bits) {
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
+
+#undef EACH_HALF
 #undef EACH
 #undef OPERATION
