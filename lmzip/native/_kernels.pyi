@@ -7,11 +7,11 @@ Buffer = npt.NDArray[Any]
 
 Capsule = Any
 
-def kernels() -> list[tuple[str, bool, bool]]: ...
+def kernels() -> list[tuple[str, bool, int]]: ...
 def make_network(
     kernel: str,
     numbers: tuple[int, ...],
-    layers: Sequence[tuple[tuple[int, int, int, bool], Buffer, Buffer, Buffer, Buffer]],
+    layers: Sequence[tuple[tuple[int, int, int, int], Buffer, Buffer, Buffer, Buffer]],
     predictor: Buffer,
     tables: tuple[tuple[int, int, int], Buffer, Buffer, Buffer, Buffer],
     /,

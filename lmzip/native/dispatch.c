@@ -35,8 +35,9 @@ static int count_x86(const Kernel **found) {
         return 0;
     uint64_t saved = read_saved_state();
     read_cpuid(7, more);
-    if ((saved & ZMM_STATE) == ZMM_STATE && has(more[EBX], 16) && has(more[ECX], 11))
-        found[count++] = &avx512_kernel; /* AVX512F, AVX512_VNNI */
+    if ((saved & ZMM_STATE) == ZMM_STATE && has(more[EBX], 16) && has(more[EBX], 30) &&
+        has(more[ECX], 6) && has(more[ECX], 11) && has(basic[ECX], 23))
+        found[count++] = &avx512_kernel; /* AVX512F, AVX512BW, VBMI2, VNNI, POPCNT */
     if ((saved & YMM_STATE) == YMM_STATE && has(more[EBX], 5) && has(more[EBX], 3))
         found[count++] = &avx2_kernel; /* AVX2, BMI1 */
     return count;

@@ -20,7 +20,7 @@ typedef struct {
 typedef lanes weights;
 typedef __m256i pair; /* 8 times */
 
-#define SKIPS_ZEROS
+#define SKIPS_PAIRS
 enum { GROUP = 4, TOGETHER = 1 };
 
 LANE_OP lanes lanes_of(__m256i a, __m256i b) {
@@ -87,6 +87,19 @@ LANE_OP lanes lanes_look_up(const int32_t *table, lanes index) {
                     _mm256_i32gather_epi32((const int *)table, index.b, 4));
 }
 
+/* What each lane has more than the one before it. */
+LANE_OP lanes lanes_rises(lanes x) {
+    __m256i below = _mm256_permute2x128_si256(x.a, x.a, 0x08); /* zeros, and the lower half of a */
+    __m256i between = _mm256_permute2x128_si256(x.a, x.b, 0x21);
+    return lanes_of(_mm256_sub_epi32(x.a, _mm256_alignr_epi8(x.a, below, 12)),
+                    _mm256_sub_epi32(x.b, _mm256_alignr_epi8(x.b, between, 12)));
+}
+
+LANE_OP void lanes_floats(float *to, lanes x) {
+    _mm256_storeu_ps(to, _mm256_cvtepi32_ps(x.a));
+    _mm256_storeu_ps(to + 8, _mm256_cvtepi32_ps(x.b));
+}
+
 LANE_OP weights lanes_weights(const int16_t *from) {
     return lanes_of(_mm256_loadu_si256((const __m256i *)from),
                     _mm256_loadu_si256((const __m256i *)(from + LANES)));
@@ -113,6 +126,8 @@ LANE_OP uint32_t lanes_nonzero(const int16_t *from) {
 LANE_OP uint64_t lanes_lowest(uint64_t bits) { return _tzcnt_u64(bits); }
 
 #include "loops.h"
+#include "mixture_loops.h"
 
-const Kernel avx2_kernel = {"avx2", 1, 1, multiply, activate, cumulate, cumulate_deep};
+const Kernel avx2_kernel = {"avx2", 1, SKIP_PAIRS, multiply, predict, place,
+                            weigh, cumulative, find_high, find_low, cumulate_deep};
 #endif

@@ -1,4 +1,4 @@
-/* The kernel for x86-64 with AVX-512 and VNNI: 16 lanes are one register, vpdpwssd multiplies pairs
+/* The kernel for x86-64 with AVX-512, VNNI and VBMI2: 16 lanes are one register, vpdpwssd multiplies pairs
  * and adds them up (without saturation). */
 #include "kernel.h"
 
@@ -13,7 +13,7 @@
 #ifdef LMZIP_EMULATED /* by a test, on processors without it */
 #define TARGET
 #else
-#define TARGET __attribute__((target("avx512f,avx512vnni")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vnni,avx512vbmi2,popcnt")))
 #endif
 #define LANE_OP TARGET static inline __attribute__((always_inline))
 #endif
@@ -57,6 +57,13 @@ LANE_OP lanes lanes_look_up(const int32_t *table, lanes index) {
     return _mm512_i32gather_epi32(index, table, 4);
 }
 
+/* What each lane has more than the one before it. */
+LANE_OP lanes lanes_rises(lanes x) {
+    return _mm512_sub_epi32(x, _mm512_alignr_epi32(x, _mm512_setzero_si512(), 15));
+}
+
+LANE_OP void lanes_floats(float *to, lanes x) { _mm512_storeu_ps(to, _mm512_cvtepi32_ps(x)); }
+
 LANE_OP weights lanes_weights(const int16_t *from) { return _mm512_loadu_si512(from); }
 
 LANE_OP pair lanes_pair(const int16_t *from) {
@@ -65,9 +72,20 @@ LANE_OP pair lanes_pair(const int16_t *from) {
     return _mm512_set1_epi32(both);
 }
 
-LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) { return _mm512_dpwssd_epi32(sum, x, w); }
+/* GCC would copy each sum before and after the intrinsic, in the loops that skip inputs. */
+LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
+#if defined(_MSC_VER) || defined(LMZIP_EMULATED)
+    return _mm512_dpwssd_epi32(sum, x, w);
+#else
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+#endif
+}
 
+#define SKIPS_INPUTS
 #include "loops.h"
+#include "mixture_loops.h"
 
-const Kernel avx512_kernel = {"avx512", 1, 0, multiply, activate, cumulate, cumulate_deep};
+const Kernel avx512_kernel = {"avx512", 1, SKIP_INPUTS, multiply, predict, place,
+                              weigh, cumulative, find_high, find_low, cumulate_deep};
 #endif

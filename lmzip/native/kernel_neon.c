@@ -85,6 +85,16 @@ LANE_OP lanes lanes_look_up(const int32_t *table, lanes index) {
     return lanes_load(at);
 }
 
+/* What each lane has more than the one before it. */
+LANE_OP lanes lanes_rises(lanes x) {
+    lanes y;
+    EACH y.val[q] = vsubq_s32(
+        x.val[q], vextq_s32(q ? x.val[q - 1] : vdupq_n_s32(0), x.val[q], 3));
+    return y;
+}
+
+LANE_OP void lanes_floats(float *to, lanes x) { EACH vst1q_f32(to + 4 * q, vcvtq_f32_s32(x.val[q])); }
+
 LANE_OP weights lanes_weights(const int16_t *from) {
     weights w;
     EACH w.val[q] = vld1q_s16(from + 8 * q);
@@ -107,6 +117,8 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 }
 
 #include "loops.h"
+#include "mixture_loops.h"
 
-const Kernel neon_kernel = {"neon", 0, 0, multiply, activate, cumulate, cumulate_deep};
+const Kernel neon_kernel = {"neon", 0, SKIP_NOTHING, multiply, predict, place,
+                            weigh, cumulative, find_high, find_low, cumulate_deep};
 #endif

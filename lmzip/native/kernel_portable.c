@@ -96,6 +96,17 @@ LANE_OP lanes lanes_look_up(const int32_t *table, lanes index) {
     return index;
 }
 
+/* What each lane has more than the one before it. */
+LANE_OP lanes lanes_rises(lanes x) {
+    lanes y;
+    y.v[0] = x.v[0];
+    for (int o = 1; o < LANES; o++)
+        y.v[o] = x.v[o] - x.v[o - 1];
+    return y;
+}
+
+LANE_OP void lanes_floats(float *to, lanes x) { EACH to[o] = (float)(int32_t)x.v[o]; }
+
 LANE_OP weights lanes_weights(const int16_t *from) {
     weights w = {from};
     return w;
@@ -112,5 +123,7 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 }
 
 #include "loops.h"
+#include "mixture_loops.h"
 
-const Kernel portable_kernel = {"portable", 0, 0, multiply, activate, cumulate, cumulate_deep};
+const Kernel portable_kernel = {"portable", 0, SKIP_NOTHING, multiply, predict, place,
+                                weigh, cumulative, find_high, find_low, cumulate_deep};

@@ -1,10 +1,10 @@
-/* The loops of a kernel, made from its `lanes`: included once by each of the kernels' files.
+/* The network's loops of a kernel, made from its `lanes`: included once by each of the kernels' files.
  *
  * Before that, a file defines the types `lanes` (16 numbers of 32 bits), `weights` (those of two
  * inputs for 16 outputs) and `pair` (two inputs), TARGET (what the compiler needs to know of the
  * processor), how many columns (GROUP) and blocks (TOGETHER) to evaluate at once, so that their sums
  * fill the registers, and, as inline functions named lanes_*, the few operations below. With
- * SKIPS_ZEROS it also has those that find the inputs which are not zero. Then it defines its
+ * SKIPS_PAIRS it also has those that find the inputs which are not zero. Then it defines its
  * `Kernel`.
  */
 #include "kernel.h"
@@ -24,26 +24,41 @@ INLINE const int32_t *find_bases(const Layer *layer, const Inputs *in, int colum
 }
 
 typedef struct {
-    lanes shift, half, odd, low, high;
+    lanes shift, half, odd, low, high, bits, half_bits, odd_bits, top;
 } Finish;
 
 TARGET INLINE Finish prepare_finish(const Layer *layer, const Target *target, size_t lane) {
-    Finish finish = {lanes_load(layer->shift + lane), lanes_load(layer->half + lane),
-                     lanes_load(layer->odd + lane), lanes_set(target->low),
-                     lanes_set(target->high)};
+    const int bits = target->bits;
+    Finish finish = {lanes_load(layer->shift + lane),
+                     lanes_load(layer->half + lane),
+                     lanes_load(layer->odd + lane),
+                     lanes_set(target->low),
+                     lanes_set(target->high),
+                     lanes_set(bits),
+                     lanes_set(bits ? (1 << (bits - 1)) - 1 : 0),
+                     lanes_set(bits != 0),
+                     lanes_set(target->top)};
     return finish;
 }
 
-/* Round the sums of a block, and put them where they belong. */
-TARGET INLINE void finish_sums(const Target *target, size_t place, lanes sums, Finish with) {
+/* Round the sums of a block for a column, and put them where they belong. */
+TARGET INLINE void finish_sums(const Target *target, int column, size_t lane, lanes sums,
+                               Finish with) {
+    const size_t place = (size_t)column * target->stride + lane;
     lanes result = lanes_round(sums, with.half, with.odd, with.shift);
-    if (target->kind == ADD_TO_WIDE)
+    if (target->kind == ADD_TO_STREAM)
         result = lanes_add(result, lanes_load(target->wide + place));
     result = lanes_clip(result, with.low, with.high);
-    if (target->kind == SET_NARROW)
+    if (target->kind == SET_NARROW) {
         lanes_narrow(target->narrow + place, result);
-    else
-        lanes_store(target->wide + place, result);
+        return;
+    }
+    lanes_store(target->wide + place, result);
+    if (target->kind != SET_WIDE) {
+        result = lanes_round(result, with.half_bits, with.odd_bits, with.bits);
+        lanes_narrow(target->narrow + target->at[column] * target->stride + lane,
+                     lanes_clip(result, lanes_set(0), with.top));
+    }
 }
 
 /* Evaluate some blocks of outputs for `count` columns from `first` on. Both numbers are constants
@@ -86,7 +101,7 @@ TARGET INLINE void multiply_group(const Layer *layer, const Inputs *in, const Ta
         const size_t of_block = lane + b * LANES;
         Finish finish = prepare_finish(layer, target, of_block);
         for (int i = 0; i < count; i++)
-            finish_sums(target, (first + i) * target->stride + of_block, sums[b][i], finish);
+            finish_sums(target, first + i, of_block, sums[b][i], finish);
     }
 }
 
@@ -101,61 +116,17 @@ TARGET INLINE void multiply_blocks(const Layer *layer, const Inputs *in, const T
         multiply_group(layer, in, target, block, blocks, first, 1);
 }
 
-#ifdef SKIPS_ZEROS
-enum { MASKED = 64, SKIPPING = 4 }; /* pairs in a mask, and blocks at once */
-
-/* Evaluate some blocks of a 1x1 layer, a constant number, for all columns. Its inputs have passed a
- * ReLU, which leaves most of them zero: pairs of zeros are passed over. */
-TARGET INLINE void multiply_columns(const Layer *layer, const Inputs *in, const Target *target,
-                                    int block, const int blocks, int n) {
-    const size_t step = 2 * LANES * (size_t)layer->blocks;
-    const size_t lane = (size_t)block * LANES;
-    const int16_t *w = layer->weights + 2 * lane;
-    for (int i = 0; i < n; i++) {
-        const int16_t *row = in->rows + in->at[i] * in->stride;
-        const int32_t *bases = find_bases(layer, in, i) + lane;
-        lanes sums[SKIPPING];
-        for (int b = 0; b < blocks; b++)
-            sums[b] = lanes_load(bases + b * LANES);
-        for (int first = 0; first < layer->pairs; first += MASKED) {
-            uint64_t left = 0;
-            for (int k = 0; k < MASKED && first + k < layer->pairs; k += LANES / 2)
-                left |= (uint64_t)lanes_nonzero(row + 2 * (first + k)) << k;
-            for (; left; left &= left - 1) {
-                const size_t k = first + lanes_lowest(left);
-                const int16_t *here = w + k * step;
-                pair x = lanes_pair(row + 2 * k);
-                for (int b = 0; b < blocks; b++)
-                    sums[b] = lanes_dot(sums[b], x, lanes_weights(here + b * 2 * LANES));
-            }
-        }
-        for (int b = 0; b < blocks; b++) {
-            const size_t of_block = lane + b * LANES;
-            finish_sums(target, i * target->stride + of_block, sums[b],
-                        prepare_finish(layer, target, of_block));
-        }
-    }
-}
-
-TARGET static void multiply_skipping(const Layer *layer, const Inputs *in, const Target *target,
-                                     int n) {
-    int block = 0;
-    for (; block + SKIPPING <= layer->blocks; block += SKIPPING)
-        multiply_columns(layer, in, target, block, SKIPPING, n);
-    if (layer->blocks - block == 3)
-        multiply_columns(layer, in, target, block, 3, n);
-    else if (layer->blocks - block == 2)
-        multiply_columns(layer, in, target, block, 2, n);
-    else if (layer->blocks - block == 1)
-        multiply_columns(layer, in, target, block, 1, n);
-}
+#if defined(SKIPS_PAIRS)
+#include "skip_pairs.h"
+#elif defined(SKIPS_INPUTS)
+#include "skip_inputs.h"
 #endif
 
 /* The rows that a chunk of columns reads stay in the first cache while all outputs go over them;
  * the weights come from the second, each of them once a chunk. */
 TARGET static void multiply(const Layer *layer, const Inputs *in, const Target *target, int n) {
-#ifdef SKIPS_ZEROS
-    if (layer->by_pair) {
+#if defined(SKIPS_PAIRS) || defined(SKIPS_INPUTS)
+    if (layer->skips) {
         multiply_skipping(layer, in, target, n);
         return;
     }
@@ -174,60 +145,29 @@ TARGET static void multiply(const Layer *layer, const Inputs *in, const Target *
     }
 }
 
-TARGET static void activate(const int32_t *stream, int blocks, int n, int bits, int32_t high,
-                            int16_t *rows, const uint32_t *at) {
-    const size_t width = (size_t)blocks * LANES;
-    lanes shift = lanes_set(bits), half = lanes_set(bits ? (1 << (bits - 1)) - 1 : 0);
-    lanes odd = lanes_set(bits != 0), zero = lanes_set(0), top = lanes_set(high);
-    for (int i = 0; i < n; i++)
-        for (size_t lane = 0; lane < width; lane += LANES) {
-            lanes result = lanes_round(lanes_load(stream + i * width + lane), half, odd, shift);
-            lanes_narrow(rows + at[i] * width + lane, lanes_clip(result, zero, top));
-        }
+TARGET INLINE int32_t clip_number(int32_t x, int32_t low, int32_t high) {
+    return x < low ? low : x > high ? high : x;
 }
 
-TARGET static void cumulate(const Logistics *all, int apart, uint32_t cdf[LANES]) {
-    static const int32_t numbers[LANES] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-    lanes places = lanes_multiply(lanes_load(numbers), lanes_set(apart << MEAN_BITS));
-    places = lanes_subtract(places, lanes_set(HALF_LEVEL));
-    lanes sum = lanes_set(0), zero = lanes_set(0), end = lanes_set(TABLE_END);
-    for (int k = 0; k < all->count; k++) {
-        lanes entry = lanes_multiply(places, lanes_set(all->scale[k]));
-        entry = lanes_down(lanes_subtract(entry, lanes_set(all->zero[k])), SCALE_BITS);
-        lanes value = lanes_look_up(all->table, lanes_clip(entry, zero, end));
-        sum = lanes_add(sum, lanes_multiply(value, lanes_set(all->weight[k])));
+TARGET static void predict(const Predictor *predictor, const int32_t *inputs, int32_t *outputs) {
+    const int channels = predictor->channels, mixtures = predictor->mixtures;
+    const int shift = predictor->shift;
+    const int32_t *weights = predictor->weights;
+    int32_t *mean = outputs + mixtures;
+    for (int c = 0; c < channels; c++) {
+        int32_t sums[NEIGHBOURS] = {0}, sum = 0;
+        for (int e = 0; e < channels; e++, weights += NEIGHBOURS)
+            for (int t = 0; t < NEIGHBOURS; t++)
+                sums[t] += weights[t] * inputs[NEIGHBOURS * e + t];
+        for (int t = 0; t < NEIGHBOURS; t++)
+            sum += sums[t];
+        if (shift)
+            sum = (sum + (1 << (shift - 1)) - 1 + (sum >> shift & 1)) >> shift;
+        sum += predictor->middle;
+        for (int k = 0; k < mixtures; k++, mean++)
+            *mean = clip_number(*mean + sum, predictor->low, predictor->high);
     }
-    lanes_store((int32_t *)cdf, sum);
-}
-
-/* Whatever lies beyond a logistic's limit is taken to lie there, where the table has ended: so 32
- * bits hold the products. Sums of up to 2^39 are made in two parts. */
-TARGET static void cumulate_deep(const Logistics *all, const int32_t boundaries[LANES],
-                                 uint64_t sums[LANES]) {
-    enum { LOW_BITS = 12 };
-    lanes places = lanes_subtract(lanes_load(boundaries), lanes_set(DEEP_HALF_LEVEL));
-    lanes middle = lanes_set((TABLE_END + 1) / 2 << BETWEEN_BITS), zero = lanes_set(0);
-    lanes last = lanes_set(TABLE_END << BETWEEN_BITS), end = lanes_set(TABLE_END);
-    lanes steps = lanes_set(1 << BETWEEN_BITS), within = lanes_set((1 << BETWEEN_BITS) - 1);
-    lanes low = zero, high = zero;
-    for (int k = 0; k < all->count; k++) {
-        lanes entry = lanes_subtract(places, lanes_set(all->zero[k]));
-        entry = lanes_clip(entry, lanes_set(-all->limit[k]), lanes_set(all->limit[k]));
-        entry = lanes_down(lanes_multiply(entry, lanes_set(all->scale[k])), DEEP_SCALE_BITS);
-        entry = lanes_clip(lanes_add(entry, middle), zero, last);
-        lanes at = lanes_down(entry, BETWEEN_BITS);
-        lanes first = lanes_look_up(all->table, at);
-        lanes next = lanes_look_up(all->table, lanes_clip(lanes_add(at, lanes_set(1)), zero, end));
-        lanes rise = lanes_multiply(lanes_subtract(next, first), lanes_and(entry, within));
-        lanes value = lanes_add(lanes_multiply(first, steps), rise);
-        lanes weight = lanes_set(all->weight[k]);
-        lanes rest = lanes_and(value, lanes_set((1 << LOW_BITS) - 1));
-        low = lanes_add(low, lanes_multiply(rest, weight));
-        high = lanes_add(high, lanes_multiply(lanes_down(value, LOW_BITS), weight));
-    }
-    int32_t lows[LANES], highs[LANES];
-    lanes_store(lows, low);
-    lanes_store(highs, high);
-    for (int j = 0; j < LANES; j++)
-        sums[j] = ((uint64_t)highs[j] << LOW_BITS) + (uint32_t)lows[j];
+    int32_t *coefficient = mean + channels * mixtures; /* after the log-scales */
+    for (int k = 0; k < channels * (channels - 1) / 2 * mixtures; k++)
+        coefficient[k] = clip_number(coefficient[k], -predictor->largest, predictor->largest);
 }

@@ -2,7 +2,7 @@
  * make of a nibble is in mixture_8bit.c and mixture_deep.c. */
 #include "mixture.h"
 
-enum { COEFFICIENT_BITS = 10, COST_BITS = 16, SHARPNESS_BITS = 4, AGREEING = 3 };
+enum { COST_BITS = 16, AGREEING = 3 };
 
 /* Set weights in proportion to K values, not all zero, so that they add up to 2^15 exactly. */
 static void normalise(const uint64_t *values, int mixtures, int32_t *weights) {
@@ -19,42 +19,25 @@ static void normalise(const uint64_t *values, int mixtures, int32_t *weights) {
     }
 }
 
-static const int32_t *outputs_of(const Run *run, int column, int kind) {
-    const Network *network = run->network;
-    return run->outputs + (size_t)column * network->out.blocks * LANES +
-           (size_t)kind * network->mixtures;
+static const int32_t *outputs_of(const Run *run, int column) {
+    return run->outputs + (size_t)column * run->network->out.blocks * LANES;
 }
 
-/* Sharpen the scales of a column's logistics. At its limit, one is as many entries from its mean as
- * half of the table has. */
-static void sharpen(const Run *run, int column, int32_t *scale) {
-    const int32_t half = (TABLE_END + 1) / 2 << (BETWEEN_BITS + DEEP_SCALE_BITS);
-    int32_t *limit = run->deep->limit + (size_t)column * run->network->mixtures;
-    for (int k = 0; k < run->network->mixtures; k++) {
-        int32_t sharper = (int32_t)(scale[k] * run->deep->sharpness >> SHARPNESS_BITS);
-        scale[k] = sharper > 0 ? sharper : 1;
-        limit[k] = half / scale[k] + 1;
-    }
-}
-
-/* Set scales and positions of a column's logistics for a channel. `shift` is what the earlier
- * channels add to the means, and may be NULL for the first channel. */
-static void start_channel(const Run *run, int column, int channel, const int32_t *shift) {
+/* Set the logistics of a column to those of a channel. */
+static void start_channel(const Run *run, int column, int channel) {
     const Network *network = run->network;
-    const int mixtures = network->mixtures;
-    const int32_t *mean = outputs_of(run, column, 1 + channel);
-    const int32_t *log_scale = outputs_of(run, column, 1 + network->channels + channel);
-    int32_t *scale = run->scale + (size_t)column * mixtures;
-    int32_t *zero = run->zero + (size_t)column * mixtures;
-    for (int k = 0; k < mixtures; k++) {
-        zero[k] = shift ? clip_mean(network, mean[k] + shift[k]) : mean[k];
-        scale[k] = network->inverse_scale[clip(log_scale[k], 0, network->inverse_scales - 1)];
+    const Source source = {outputs_of(run, column),
+                           run->seen + (size_t)column * network->channels,
+                           network->channels,
+                           channel,
+                           network->inverse_scale,
+                           network->inverse_scales};
+    if (run->deep) {
+        place_deep(run, column, &source);
+    } else {
+        const Logistics all = logistics_of(run, column);
+        network->kernel->place(&all, &source);
     }
-    if (run->deep)
-        sharpen(run, column, scale);
-    else
-        for (int k = 0; k < mixtures; k++)
-            zero[k] = zero[k] * scale[k] - (((TABLE_END + 1) / 2) << SCALE_BITS);
 }
 
 /* Find out what the pixels around a column agree on. */
@@ -84,15 +67,15 @@ void begin_mixture(Run *run) {
     const int mixtures = network->mixtures;
     run->channel = run->symbol = 0;
     for (int i = 0; i < run->n; i++) {
-        const int32_t *logits = outputs_of(run, i, 0);
+        const int32_t *logits = outputs_of(run, i);
         uint64_t *values = run->values;
         int32_t largest = logits[0];
         for (int k = 1; k < mixtures; k++)
             largest = logits[k] > largest ? logits[k] : largest;
         for (int k = 0; k < mixtures; k++)
             values[k] = (uint64_t)network->weight[clip(largest - logits[k], 0, network->weights - 1)];
-        normalise(values, mixtures, run->weight + (size_t)i * mixtures);
-        start_channel(run, i, 0, NULL);
+        normalise(values, mixtures, run->weight + (size_t)i * run->room);
+        start_channel(run, i, 0);
         if (run->deep)
             find_agreement(run, i);
     }
@@ -116,30 +99,16 @@ static int32_t find_level(const Run *run, int sample) {
 /* Take in a column's sample of this channel, and move it to the next channel. */
 void observe(Run *run, int column, int sample) {
     const Network *network = run->network;
-    const int mixtures = network->mixtures, next = run->channel + 1;
     if ((run->deep ? weigh_deep : weigh)(run, column, sample)) /* otherwise the weights stay as they are */
-        normalise(run->values, mixtures, run->weight + (size_t)column * mixtures);
+        normalise(run->values, network->mixtures, run->weight + (size_t)column * run->room);
     if (run->deep) { /* what is unlike its neighbours in one channel is so in the next ones */
         int32_t *agreed = run->deep->agreed + (size_t)column * run->coded;
         int known = clip(sample, 0, (1 << run->deep->depth) - 1);
         for (int c = run->coded - 1; agreed[run->channel] != known && c >= 0; c--)
             agreed[c] = -1;
     }
-
-    int32_t *levels = run->seen + (size_t)column * network->channels;
-    levels[run->channel] = find_level(run, sample);
-    for (int k = 0; k < mixtures; k++)
-        run->moved[k] = 0;
-    for (int e = 0; e < next; e++) {
-        const int32_t *mean = outputs_of(run, column, 1 + e);
-        const int32_t *coefficient =
-            outputs_of(run, column, 1 + 2 * network->channels + next * (next - 1) / 2 + e);
-        for (int k = 0; k < mixtures; k++) {
-            int64_t product = (int64_t)coefficient[k] * (levels[e] - mean[k]);
-            run->moved[k] += (int32_t)((product + (1 << (COEFFICIENT_BITS - 1))) >> COEFFICIENT_BITS);
-        }
-    }
-    start_channel(run, column, next, run->moved);
+    run->seen[(size_t)column * network->channels + run->channel] = find_level(run, sample);
+    start_channel(run, column, run->channel + 1);
 }
 
 /* The bits of a number below 2^64 that is not zero. */

@@ -4,16 +4,7 @@
 
 #include "network.h"
 
-enum {
-    WEIGHT_BITS = 15,
-    CDF_BITS = 16,
-    LEVELS = 256,
-    MEAN_LOW = -4096,
-    MEAN_HIGH = 20480,
-    SHARED = (1 << 24) - NIBBLES, /* what is left once each of 16 symbols has one unit */
-    RATIO_BITS = 39,
-    DEEP_CDF_BITS = CDF_BITS + BETWEEN_BITS
-};
+enum { RATIO_BITS = 39, DEEP_CDF_BITS = CDF_BITS + BETWEEN_BITS };
 
 static inline int32_t clip(int32_t x, int32_t low, int32_t high) {
     return x < low ? low : x > high ? high : x;
@@ -29,6 +20,15 @@ static inline int32_t clip_mean(const Network *network, int32_t mean) {
 static inline const int32_t *find_cell(const Deep *deep, int sample) {
     const int last = (1 << deep->depth) - 1;
     return deep->boundaries + (sample < last ? sample : last);
+}
+
+/* The logistics of a column. */
+static inline Logistics logistics_of(const Run *run, int column) {
+    const size_t first = (size_t)column * run->room;
+    Logistics all = {run->network->mixtures, run->scale + first, run->zero + first,
+                     run->weight + first, run->deep ? run->deep->limit + first : NULL,
+                     run->network->logistic};
+    return all;
 }
 
 /* floor(part * shared / total) for many parts from 0 to total, with one division. */
@@ -48,6 +48,9 @@ static inline uint64_t share(const Ratio *ratio, uint64_t part) {
     uint64_t estimate = part * ratio->factor >> RATIO_BITS;
     return estimate + (part * ratio->shared - estimate * ratio->total >= ratio->total);
 }
+
+/* Set a column's logistics to those of a channel, for deep samples. */
+void place_deep(const Run *run, int column, const Source *source);
 
 /* -log2 of a probability in units of 2^-total_bits, counted in 2^-16 bit, at most `longest` bits. */
 int64_t find_cost(const Network *network, uint64_t probability, int total_bits, int longest);

@@ -2,9 +2,35 @@
  * leave, from the same function. */
 #include "mixture.h"
 
-enum { TOTAL_BITS = WEIGHT_BITS + DEEP_CDF_BITS, LONGEST_COST = 32 };
+enum { WHOLE_BITS = WEIGHT_BITS + DEEP_CDF_BITS, LONGEST_COST = 32, SHARPNESS_BITS = 4 };
 
-static const uint64_t WHOLE = (uint64_t)1 << TOTAL_BITS;
+static const uint64_t WHOLE = (uint64_t)1 << WHOLE_BITS;
+
+/* At its limit, a logistic is as many entries from its mean as half of the table has. */
+void place_deep(const Run *run, int column, const Source *source) {
+    const Network *network = run->network;
+    const Logistics all = logistics_of(run, column);
+    const int mixtures = all.count, channel = source->channel;
+    const int32_t half = (TABLE_END + 1) / 2 << (BETWEEN_BITS + DEEP_SCALE_BITS);
+    const int32_t *means = source->outputs + mixtures;
+    const int32_t *log_scales = means + (size_t)source->channels * mixtures;
+    const int32_t *coefficients = log_scales + (size_t)source->channels * mixtures +
+                                  (size_t)channel * (channel - 1) / 2 * mixtures;
+    int32_t *limit = run->deep->limit + (size_t)column * run->room;
+    for (int k = 0; k < mixtures; k++) {
+        int32_t mean = means[channel * mixtures + k];
+        for (int e = 0; e < channel; e++) {
+            int64_t residual = source->levels[e] - means[e * mixtures + k];
+            int64_t product = coefficients[e * mixtures + k] * residual;
+            mean += (int32_t)((product + (1 << (COEFFICIENT_BITS - 1))) >> COEFFICIENT_BITS);
+        }
+        int32_t index = clip(log_scales[channel * mixtures + k], 0, source->inverse_scales - 1);
+        int64_t sharper = source->inverse_scale[index] * run->deep->sharpness >> SHARPNESS_BITS;
+        all.zero[k] = clip_mean(network, mean);
+        all.scale[k] = sharper > 0 ? (int32_t)sharper : 1;
+        limit[k] = half / all.scale[k] + 1;
+    }
+}
 
 /* A logistic's cumulative function below a boundary that is neither the first nor the last, at most
  * 2^24. */
@@ -23,16 +49,16 @@ static uint32_t find_logistic(const Network *network, int64_t scale, int32_t mea
 
 int weigh_deep(Run *run, int column, int sample) {
     const Network *network = run->network;
-    const size_t first = (size_t)column * network->mixtures;
+    const Logistics all = logistics_of(run, column);
     const int last = (1 << run->deep->depth) - 1;
     const int32_t *cell = find_cell(run->deep, sample);
     uint64_t any = 0;
-    for (int k = 0; k < network->mixtures; k++) {
-        const int32_t scale = run->scale[first + k], mean = run->zero[first + k];
+    for (int k = 0; k < all.count; k++) {
+        const int32_t scale = all.scale[k], mean = all.zero[k];
         uint32_t below = sample > 0 ? find_logistic(network, scale, mean, cell[0]) : 0;
         uint32_t above = sample < last ? find_logistic(network, scale, mean, cell[1])
                                        : 1 << DEEP_CDF_BITS; /* the ends are open */
-        run->values[k] = (uint64_t)(above - below) * (uint32_t)run->weight[first + k];
+        run->values[k] = (uint64_t)(above - below) * (uint32_t)all.weight[k];
         any |= run->values[k];
     }
     return any != 0;
@@ -44,15 +70,13 @@ static uint64_t flatten(const Run *run, int column, int sample, uint64_t sum) {
     const int32_t agreed = run->deep->agreed[(size_t)column * run->coded + run->channel];
     if (agreed < 0)
         return sum;
-    return sum - (sum * flatness >> 16) + (sample > agreed ? flatness << (TOTAL_BITS - 16) : 0);
+    return sum - (sum * flatness >> 16) + (sample > agreed ? flatness << (WHOLE_BITS - 16) : 0);
 }
 
 /* Set sums to the mixture's function below some samples, at most 16. */
 static void cumulate(const Run *run, int column, const int32_t *samples, int count, uint64_t *sums) {
     const Network *network = run->network;
-    const size_t first = (size_t)column * network->mixtures;
-    const Logistics all = {network->mixtures,   run->scale + first,       run->zero + first,
-                           run->weight + first, run->deep->limit + first, network->logistic};
+    const Logistics all = logistics_of(run, column);
     const int32_t beyond = 1 << run->deep->depth;
     int32_t boundaries[LANES] = {0};
     uint64_t found[LANES];
@@ -114,5 +138,5 @@ void find_deep_intervals(const Run *run, int column, int sample, int32_t *ends, 
         start = sums[2 * symbol];
         stop = sums[2 * symbol + 1];
     }
-    *cost = find_cost(run->network, stop - start, TOTAL_BITS, LONGEST_COST);
+    *cost = find_cost(run->network, stop - start, WHOLE_BITS, LONGEST_COST);
 }

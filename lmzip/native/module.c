@@ -2,15 +2,15 @@
 #include "kernel.h"
 #include "python_support.h"
 
-/* kernels(): (name, interleaved, skips_zeros) of those that this processor can run, best first */
+/* kernels(): (name, interleaved, skips) of those that this processor can run, best first */
 static PyObject *kernels(PyObject *self, PyObject *unused) {
     (void)self;
     (void)unused;
     PyObject *list = PyList_New(0);
     for (const Kernel *const *kernel = list_kernels(); list && *kernel; kernel++) {
-        PyObject *entry = Py_BuildValue("(sOO)", (*kernel)->name,
+        PyObject *entry = Py_BuildValue("(sOi)", (*kernel)->name,
                                         (*kernel)->interleaved ? Py_True : Py_False,
-                                        (*kernel)->skips_zeros ? Py_True : Py_False);
+                                        (int)(*kernel)->skips);
         if (!entry || PyList_Append(list, entry))
             Py_CLEAR(list);
         Py_XDECREF(entry);

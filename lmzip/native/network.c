@@ -7,10 +7,6 @@ enum { PIXEL_MAX = 255, COEFFICIENT_MAX = 4096, DEEP_INPUT_MAX = (1 << 14) - 1 }
 static const int32_t MID_GREY = PIXEL_MAX << (MEAN_BITS - 1);
 static const int32_t EXACT = 1 << 24;
 
-static int32_t round_half(int32_t x, int shift) {
-    return shift ? (x + (1 << (shift - 1)) - 1 + (x >> shift & 1)) >> shift : x;
-}
-
 /* Rows of pixels are filled up to whole pairs. */
 int pixel_stride(const Network *network) { return 2 * ((network->channels + 1) / 2); }
 
@@ -56,16 +52,17 @@ void write_pixels(Run *run) {
 /* Find the rows of the neighbours of the columns at hand, in a ring of some places. A ring holds
  * all places that are still seen, so a neighbour lies less than once around it back. */
 static void locate(const Run *run, const View *view, int ring) {
-    const uint32_t hidden = (uint32_t)ring * run->images;
-    for (int i = 0; i < run->n; i++) {
-        const int32_t *places = view->places + (size_t)run->place[i] * view->used;
-        const int here = run->place[i] % ring;
-        uint32_t *at = view->at + (size_t)i * view->used;
+    const uint32_t images = (uint32_t)run->images, hidden = (uint32_t)ring * images;
+    const int whole = ring == run->pixels;
+    uint32_t *at = view->at;
+    for (int i = 0; i < run->n; i++, at += view->used) {
+        const int32_t place = run->place[i];
+        const int32_t *places = view->places + (size_t)place * view->used;
+        const uint32_t own = whole ? (uint32_t)place * images + run->image[i] : run->own[i];
         for (int u = 0; u < view->used; u++) {
-            int place = here - (run->place[i] - places[u]);
-            place += place < 0 ? ring : 0;
-            at[u] = places[u] == run->pixels ? hidden
-                                             : (uint32_t)place * run->images + run->image[i];
+            const uint32_t back = (uint32_t)(place - places[u]) * images;
+            const uint32_t row = own - back + (own < back ? hidden : 0);
+            at[u] = places[u] == run->pixels ? hidden : row;
         }
     }
 }
@@ -84,71 +81,78 @@ static Inputs look_at(const Run *run, const int32_t *bases, const int16_t *rows,
     return inputs;
 }
 
-/* Add the linear prediction to the means, and clip what the mixture multiplies. */
+/* Add the linear predictions to the means. */
 static void predict(const Run *run) {
     const Network *network = run->network;
-    const int channels = network->channels, mixtures = network->mixtures;
-    const int stride = pixel_stride(network), taps = NEIGHBOURS * channels;
-    const size_t outputs = (size_t)network->out.blocks * LANES;
+    const int channels = network->channels, stride = pixel_stride(network);
+    const size_t each = (size_t)NEIGHBOURS * channels * channels;
+    Predictor predictor = {NULL,
+                           channels,
+                           network->mixtures,
+                           network->predictor_shift,
+                           MID_GREY << network->fraction_bits,
+                           MEAN_LOW * (1 << network->fraction_bits),
+                           MEAN_HIGH * (1 << network->fraction_bits),
+                           COEFFICIENT_MAX};
     for (int i = 0; i < run->n; i++) {
         const uint32_t *at = run->first.at + (size_t)i * run->first.used;
-        int set = run->sets[run->first.pattern[run->place[i]]];
-        const int32_t *weight = network->predictor + (size_t)set * channels * taps;
-        int32_t *kinds = run->outputs + i * outputs, *mean = kinds + mixtures;
-        for (int c = 0; c < channels; c++, weight += taps) {
-            int32_t sum = 0;
-            for (int t = 0; t < NEIGHBOURS; t++) {
-                if (run->predictor_taps[t] < 0)
-                    continue;
-                const int16_t *x = run->pixel_rows + (size_t)at[run->predictor_taps[t]] * stride;
-                for (int e = 0; e < channels; e++)
-                    sum += weight[NEIGHBOURS * e + t] * x[e];
-            }
-            int32_t linear = round_half(sum, network->predictor_shift) +
-                             (MID_GREY << network->fraction_bits);
-            for (int k = 0; k < mixtures; k++, mean++)
-                *mean = clip_mean(network, *mean + linear);
+        for (int t = 0; t < NEIGHBOURS; t++) {
+            const int tap = run->predictor_taps[t];
+            const int16_t *x = run->pixel_rows + (size_t)(tap < 0 ? 0 : at[tap]) * stride;
+            for (int e = 0; e < channels; e++)
+                run->around[NEIGHBOURS * e + t] = tap < 0 ? 0 : x[e];
         }
-        int32_t *coefficient = mean + channels * mixtures; /* after the log-scales */
-        for (int k = 0; k < channels * (channels - 1) / 2 * mixtures; k++)
-            coefficient[k] = clip(coefficient[k], -COEFFICIENT_MAX, COEFFICIENT_MAX);
+        predictor.weights = network->predictor + run->sets[run->first.pattern[run->place[i]]] * each;
+        network->kernel->predict(&predictor, run->around,
+                                 run->outputs + (size_t)i * network->out.blocks * LANES);
     }
+}
+
+/* Where the stream of the columns at hand goes after a number of blocks: to the ring of the next
+ * block, or to the last layer. */
+static Target reach_block(const Run *run, Kind kind, int block) {
+    const Network *network = run->network;
+    const int more = block < network->depth;
+    Target target = {kind,
+                     -network->stream_max,
+                     network->stream_max,
+                     (size_t)network->first.blocks * LANES,
+                     run->stream,
+                     more ? run->rings[block] : run->active,
+                     more ? run->own : run->each,
+                     network->stream_bits,
+                     network->activation_max};
+    return target;
 }
 
 /* Evaluate the network for the columns at hand: what it says of them is in run->outputs. */
 void evaluate(Run *run) {
     const Network *network = run->network;
     const Kernel *kernel = network->kernel;
-    const int n = run->n, limit = network->stream_max;
-    const int blocks = network->first.blocks;
-    const size_t width = (size_t)blocks * LANES;
-    Target set = {SET_WIDE, run->stream, NULL, width, -limit, limit};
-    Target add = {ADD_TO_WIDE, run->stream, NULL, width, -limit, limit};
+    const int n = run->n;
+    const size_t width = (size_t)network->first.blocks * LANES;
 
     locate(run, &run->first, run->pixels);
-    Inputs pixels = look_through(run, &run->first, run->first_bases, run->pixel_rows,
-                                 pixel_stride(network), run->pixels);
-    kernel->multiply(&network->first, &pixels, &set, n);
-
     for (int v = 0; v < run->view_count; v++)
         locate(run, &run->views[v], run->ring);
+
+    Inputs pixels = look_through(run, &run->first, run->first_bases, run->pixel_rows,
+                                 pixel_stride(network), run->pixels);
+    Target stream = reach_block(run, SET_STREAM, 0);
+    kernel->multiply(&network->first, &pixels, &stream, n);
     for (int b = 0; b < network->depth; b++) {
         const size_t hidden = (size_t)network->convs[b].blocks * LANES;
-        Target narrow = {SET_NARROW, NULL, run->hidden, hidden, 0, network->activation_max};
-        kernel->activate(run->stream, blocks, n, network->stream_bits, network->activation_max,
-                         run->rings[b], run->own);
+        Target narrow = {SET_NARROW, 0, network->activation_max, hidden, NULL, run->hidden, NULL, 0, 0};
         Inputs around = look_through(run, &run->views[run->view_of[b]], run->conv_bases[b],
                                      run->rings[b], width, run->ring);
         kernel->multiply(&network->convs[b], &around, &narrow, n);
         Inputs here = look_at(run, run->project_bases[b], run->hidden, hidden);
-        kernel->multiply(&network->projects[b], &here, &add, n);
+        stream = reach_block(run, ADD_TO_STREAM, b + 1);
+        kernel->multiply(&network->projects[b], &here, &stream, n);
     }
-
-    kernel->activate(run->stream, blocks, n, network->stream_bits, network->activation_max,
-                     run->active, run->each);
     Inputs last = look_at(run, run->out_bases, run->active, width);
-    Target out = {SET_WIDE,           run->outputs, NULL,
-                  (size_t)network->out.blocks * LANES, -EXACT,       EXACT};
+    Target out = {SET_WIDE, -EXACT, EXACT, (size_t)network->out.blocks * LANES, run->outputs, NULL,
+                  NULL,     0,      0};
     kernel->multiply(&network->out, &last, &out, n);
     predict(run);
 }

@@ -4,7 +4,7 @@
 
 #include "kernel.h"
 
-enum { NEIGHBOURS = 8, NIBBLES = 16, MOST_SYMBOLS = 4 };
+enum { NIBBLES = 16, MOST_SYMBOLS = 4 };
 
 /* What a model file holds, laid out for a kernel. Nothing here changes once it is made, so several
  * threads may read it. */
@@ -39,7 +39,7 @@ typedef struct {
     int around_used;
     uint64_t *ends;  /* [column][17]: the mixture's function at the ends of the nibble at hand */
     int32_t *agreed; /* [column][coded]: what the pixels around agree on, or -1 */
-    int32_t *limit;  /* [column][k]: how far from a mean the table of the function ends */
+    int32_t *limit;  /* [column][room]: how far from a mean the table of the function ends */
 } Deep;
 
 /* One evaluation of a network for some images along a sequence of places. A column is one place of
@@ -67,11 +67,13 @@ typedef struct {
     uint32_t *own, *each; /* the columns' rows in a ring, and 0, 1, 2, ... */
     int16_t *pixel_rows, **rings, *hidden, *active;
     int32_t *stream, *outputs;
+    int32_t *around; /* [channel][neighbour]: what the predictor sees of a column */
 
-    int32_t *weight, *scale, *zero; /* [column][k]: the logistics of the channel at hand */
+    int room;                       /* for a column's logistics: whole blocks of them */
+    int32_t *weight, *scale, *zero; /* [column][room]: the logistics of the channel at hand */
     uint32_t *high_cdf;             /* [column][17] */
     int32_t *taken, *seen; /* [column]: the nibbles so far; [column][channel]: samples */
-    int32_t *moved;        /* [k]: room for one column */
+    uint32_t *weighed;     /* [room] */
     uint64_t *values;      /* [k] */
 } Run;
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lmzip.native._kernels import Capsule
 
 LANES = 16
+SKIP_NOTHING, SKIP_PAIRS, SKIP_INPUTS = range(3)
+MOST_SKIPPED = 1024  # taps times inputs of a layer that skips inputs
 _CACHE_LINE = 64
 
 Array = npt.NDArray[Any]
@@ -29,12 +31,12 @@ class Kernel:
     """One of the kernels that this processor can run.
 
     `interleaved`: weights of a pair of inputs lie side by side, not 16 outputs of each in turn.
-    `skips_zeros`: weights of 1x1 layers lie pair by pair, since pairs of zeros are passed over.
+    `skips`: what weights are laid out for: SKIP_PAIRS or SKIP_INPUTS that are zero.
     """
 
     name: str
     interleaved: bool
-    skips_zeros: bool
+    skips: int
 
 
 _packed: dict[tuple[int, str], Capsule] = {}
@@ -82,28 +84,39 @@ def _pack(network: IntegerNetwork, kernel: Kernel) -> Capsule:
     return _kernels.make_network(
         kernel.name,
         numbers,
-        [_pack_layer(layer, kernel) for layer in layers],
+        [_pack_layer(layer, kernel, number == 0) for number, layer in enumerate(layers)],
         np.ascontiguousarray(network.predictor, np.int32),
         (sizes, columns[0], columns[1], columns[2], columns[3]),
     )
 
 
 def _pack_layer(
-    layer: Layer, kernel: Kernel
-) -> tuple[tuple[int, int, int, bool], Array, Array, Array, Array]:
+    layer: Layer, kernel: Kernel, is_first: bool
+) -> tuple[tuple[int, int, int, int], Array, Array, Array, Array]:
     outputs, taps, inputs = layer.weight.shape
     blocks, pairs = -(-outputs // LANES), -(-inputs // 2)
-    padded = np.zeros((blocks * LANES, taps, pairs * 2), np.int16)
+    skips = SKIP_NOTHING if is_first else _choose_skipping(layer, kernel, taps * pairs * 2)
+    filled = blocks + blocks % 2 if skips == SKIP_INPUTS else blocks
+    padded = np.zeros((filled * LANES, taps, pairs * 2), np.int16)
     padded[:outputs, :, :inputs] = layer.weight
-    split = padded.reshape(blocks, LANES, taps, pairs, 2)
-    within = (1, 4) if kernel.interleaved else (4, 1)
-    by_pair = kernel.skips_zeros and layer.taps == POINTWISE
-    outer = (2, 3, 0) if by_pair else (0, 2, 3)
-    weights = _align(split.transpose(outer + within))
+    if skips == SKIP_INPUTS:
+        quarters = padded.reshape(filled // 2, 2, 4, 4, taps, pairs * 2)
+        weights = quarters.transpose(4, 5, 0, 2, 1, 3)
+    else:
+        split = padded.reshape(blocks, LANES, taps, pairs, 2)
+        within = (1, 4) if kernel.interleaved else (4, 1)
+        outer = (2, 3, 0) if skips == SKIP_PAIRS else (0, 2, 3)
+        weights = split.transpose(outer + within)
     shift = pad_outputs(layer.shift)
     half = ((1 << shift.astype(np.int64)) // 2 - 1).clip(0).astype(np.int32)
     odd = (shift > 0).astype(np.int32)
-    return (blocks, taps, pairs, by_pair), weights, shift, half, odd
+    return (blocks, taps, pairs, skips), _align(weights), shift, half, odd
+
+
+def _choose_skipping(layer: Layer, kernel: Kernel, inputs: int) -> int:
+    """Return what is passed over of a layer's inputs, all that it has of all taps."""
+    possible = {SKIP_PAIRS: layer.taps == POINTWISE, SKIP_INPUTS: inputs <= MOST_SKIPPED}
+    return kernel.skips if possible.get(kernel.skips) else SKIP_NOTHING
 
 
 def _align(values: Array) -> Array:

@@ -29,7 +29,7 @@ static const Kernel *find_kernel(const char *name) {
     return NULL;
 }
 
-/* Read a layer from ((blocks, taps, pairs), weights, shift, half, odd). */
+/* Read a layer from ((blocks, taps, pairs, skips), weights, shift, half, odd). */
 static int read_layer(Holdings *holdings, PyObject *description, Layer *layer) {
     PyObject *sizes, *weights, *shift, *half, *odd;
     int numbers[4];
@@ -41,10 +41,11 @@ static int read_layer(Holdings *holdings, PyObject *description, Layer *layer) {
         layer->blocks = numbers[0];
         layer->taps = numbers[1];
         layer->pairs = numbers[2];
-        layer->by_pair = numbers[3];
+        layer->skips = (Skipping)numbers[3];
+        const int filled = layer->skips == SKIP_INPUTS ? layer->blocks % 2 : 0;
         size_t outputs = (size_t)layer->blocks * LANES;
         size_t each = (size_t)layer->taps * layer->pairs * 2;
-        good = (layer->weights = borrow(holdings, weights, outputs * each, 2, 0)) &&
+        good = (layer->weights = borrow(holdings, weights, (outputs + filled * LANES) * each, 2, 0)) &&
                (layer->shift = borrow(holdings, shift, outputs, 4, 0)) &&
                (layer->half = borrow(holdings, half, outputs, 4, 0)) &&
                (layer->odd = borrow(holdings, odd, outputs, 4, 0));

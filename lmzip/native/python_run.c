@@ -98,7 +98,8 @@ static int read_views(RunObject *object, PyObject *views, PyObject *view_of, PyO
     return run->out_bases != NULL;
 }
 
-/* Get the memory of a run. Rows of zeros, which hidden taps see, follow those of pixels and rings. */
+/* Get the memory of a run. Rows of zeros, which hidden taps see, follow those of pixels and rings;
+ * whole blocks are read of the outputs. */
 static int make_room(RunObject *object) {
     Run *run = &object->run;
     const Network *network = run->network;
@@ -106,6 +107,7 @@ static int make_room(RunObject *object) {
     const size_t n = (size_t)object->columns, images = (size_t)run->images;
     const size_t width = (size_t)network->first.blocks * LANES, mixtures = network->mixtures;
     size_t widest = 0;
+    run->room = (network->mixtures + LANES - 1) / LANES * LANES;
     for (int b = 0; b < network->depth; b++)
         if ((size_t)network->convs[b].blocks * LANES > widest)
             widest = (size_t)network->convs[b].blocks * LANES;
@@ -120,21 +122,22 @@ static int make_room(RunObject *object) {
         !(run->stream = allocate(holdings, n * width, 4)) ||
         !(run->active = allocate(holdings, n * width, 2)) ||
         !(run->hidden = allocate(holdings, n * widest, 2)) ||
-        !(run->outputs = allocate(holdings, n * network->out.blocks * LANES, 4)) ||
+        !(run->outputs = allocate(holdings, n * network->out.blocks * LANES + LANES, 4)) ||
+        !(run->around = allocate(holdings, (size_t)NEIGHBOURS * network->channels, 4)) ||
         !(run->place = allocate(holdings, n, 4)) || !(run->image = allocate(holdings, n, 4)) ||
         !(run->own = allocate(holdings, n, 4)) || !(run->each = allocate(holdings, n, 4)) ||
-        !(run->weight = allocate(holdings, n * mixtures, 4)) ||
-        !(run->scale = allocate(holdings, n * mixtures, 4)) ||
-        !(run->zero = allocate(holdings, n * mixtures, 4)) ||
+        !(run->weight = allocate(holdings, n * run->room, 4)) ||
+        !(run->scale = allocate(holdings, n * run->room, 4)) ||
+        !(run->zero = allocate(holdings, n * run->room, 4)) ||
         !(run->high_cdf = allocate(holdings, n * (NIBBLES + 1), 4)) ||
         !(run->taken = allocate(holdings, n, 4)) ||
         !(run->seen = allocate(holdings, n * network->channels, 4)) ||
-        !(run->moved = allocate(holdings, mixtures, 4)) ||
+        !(run->weighed = allocate(holdings, run->room, 4)) ||
         !(run->values = allocate(holdings, mixtures, 8)))
         return 0;
     if (run->deep && (!(run->deep->ends = allocate(holdings, n * (NIBBLES + 1), 8)) ||
                       !(run->deep->agreed = allocate(holdings, n * run->coded, 4)) ||
-                      !(run->deep->limit = allocate(holdings, n * mixtures, 4))))
+                      !(run->deep->limit = allocate(holdings, n * run->room, 4))))
         return 0;
     for (size_t i = 0; i < n; i++)
         run->each[i] = (uint32_t)i;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 41, TAPS = 5, ROWS = 60, MOST_INPUTS = 144, MOST_BLOCKS = 7, LOGISTICS = 7 };
+enum { COLUMNS = 41, TAPS = 5, ROWS = 60, MOST_INPUTS = 144, MOST_BLOCKS = 7, LOGISTICS = 7, MOST_LOGISTICS = 35 };
 
 static uint64_t state = 1;
 
@@ -30,7 +30,7 @@ static int64_t round_even(int64_t x, int shift) {
 }
 
 static int16_t rows[(ROWS + 1) * MOST_INPUTS], plain[MOST_BLOCKS * LANES][TAPS][MOST_INPUTS];
-static int16_t packed[sizeof plain / 2];
+static int16_t packed[2 * sizeof plain / 2];
 static int32_t shift[MOST_BLOCKS * LANES], half[MOST_BLOCKS * LANES], odd[MOST_BLOCKS * LANES];
 static int32_t bases[3 * MOST_BLOCKS * LANES], pattern[COLUMNS], place[COLUMNS];
 static uint32_t at[COLUMNS * TAPS];
@@ -38,15 +38,22 @@ static const int32_t taps[TAPS] = {0, 1, 2, 3, 4};
 
 /* Lay out weights as the kernel wants them. */
 static void pack(const Kernel *kernel, const Layer *layer) {
+    memset(packed, 0, sizeof packed);
     for (int block = 0; block < layer->blocks; block++)
         for (int t = 0; t < layer->taps; t++)
             for (int k = 0; k < layer->pairs; k++)
                 for (int i = 0; i < 2 * LANES; i++) {
                     int lane = kernel->interleaved ? i / 2 : i % LANES;
-                    int input = 2 * k + (kernel->interleaved ? i % 2 : i / LANES);
-                    int place = layer->by_pair ? k * layer->blocks + block
-                                               : (block * layer->taps + t) * layer->pairs + k;
-                    packed[place * 2 * LANES + i] = plain[block * LANES + lane][t][input];
+                    int second = kernel->interleaved ? i % 2 : i / LANES;
+                    int place = ((block * layer->taps + t) * layer->pairs + k) * 2 * LANES + i;
+                    if (layer->skips == SKIP_PAIRS)
+                        place = (k * layer->blocks + block) * 2 * LANES + i;
+                    if (layer->skips == SKIP_INPUTS) {
+                        int inputs = t * layer->pairs * 2 + 2 * k + second;
+                        place = (inputs * ((layer->blocks + 1) / 2) + block / 2) * 2 * LANES;
+                        place += lane / 4 * 8 + block % 2 * 4 + lane % 4;
+                    }
+                    packed[place] = plain[block * LANES + lane][t][2 * k + second];
                 }
 }
 
@@ -83,20 +90,25 @@ static void clear_rows(int inputs) {
 }
 
 static int check_layer(const Kernel *kernel, Kind kind, int n, int inputs, int blocks, int32_t most,
-                       int by_pair) {
+                       Skipping skips) {
     static int32_t wide[COLUMNS * MOST_BLOCKS * LANES], before[COLUMNS * MOST_BLOCKS * LANES];
     static int16_t narrow[COLUMNS * MOST_BLOCKS * LANES];
-    const int outputs = blocks * LANES, pairs = (inputs + 1) / 2, used = by_pair ? 1 : TAPS;
+    uint32_t own[COLUMNS];
+    const int outputs = blocks * LANES, pairs = (inputs + 1) / 2, used = skips == SKIP_PAIRS ? 1 : TAPS;
     const int32_t low = kind == SET_NARROW ? 0 : -100000, high = kind == SET_NARROW ? 32767 : 100000;
     draw_layer(outputs, inputs, most);
-    if (by_pair)
+    if (skips)
         clear_rows(inputs);
     for (int i = 0; i < COLUMNS * outputs; i++)
         before[i] = wide[i] = draw(-100000, 100000);
-    Layer layer = {blocks, used, pairs, by_pair, packed, shift, half, odd};
+    Layer layer = {blocks, used, pairs, skips, packed, shift, half, odd};
     Inputs in = {rows, MOST_INPUTS, ROWS, used, taps, at, bases, pattern, place};
     pack(kernel, &layer);
-    Target target = {kind, wide, narrow, (size_t)outputs, low, high};
+    const int bits = draw(0, 24);
+    const int32_t top = draw(1, 32767);
+    for (int i = 0; i < COLUMNS; i++)
+        own[i] = (uint32_t)(COLUMNS - 1 - i);
+    Target target = {kind, low, high, (size_t)outputs, wide, narrow, own, bits, top};
     kernel->multiply(&layer, &in, &target, n);
     for (int i = 0; i < n; i++)
         for (int o = 0; o < outputs; o++) {
@@ -105,53 +117,146 @@ static int check_layer(const Kernel *kernel, Kind kind, int n, int inputs, int b
                 for (int k = 0; k < inputs; k++)
                     sum += (int64_t)plain[o][t][k] * rows[at[i * used + t] * MOST_INPUTS + k];
             int64_t result = round_even(sum, shift[o]);
-            result += kind == ADD_TO_WIDE ? before[i * outputs + o] : 0;
+            result += kind == ADD_TO_STREAM ? before[i * outputs + o] : 0;
+            result = clip(result, low, high);
             int32_t found = kind == SET_NARROW ? narrow[i * outputs + o] : wide[i * outputs + o];
-            if (found != clip(result, low, high))
+            if (found != result)
+                return 0;
+            if (kind != SET_STREAM && kind != ADD_TO_STREAM)
+                continue;
+            if (narrow[own[i] * outputs + o] != clip(round_even(result, bits), 0, top))
                 return 0;
         }
     return 1;
 }
 
-static int check_activate(const Kernel *kernel, int bits) {
-    int32_t stream[COLUMNS * LANES];
-    int16_t found[COLUMNS * LANES];
-    uint32_t own[COLUMNS];
-    for (int i = 0; i < COLUMNS * LANES; i++)
-        stream[i] = draw(-(1 << 24), 1 << 24);
-    for (int i = 0; i < COLUMNS; i++)
-        own[i] = (uint32_t)(COLUMNS - 1 - i);
-    kernel->activate(stream, 1, COLUMNS, bits, 32767, found, own);
-    for (int i = 0; i < COLUMNS * LANES; i++) {
-        int row = COLUMNS - 1 - i / LANES;
-        if (found[row * LANES + i % LANES] != clip(round_even(stream[i], bits), 0, 32767))
+static int check_predict(const Kernel *kernel) {
+    const int channels = draw(1, 3), mixtures = draw(1, MOST_LOGISTICS), shift = draw(0, 12);
+    const int count = (1 + 2 * channels + channels * (channels - 1) / 2) * mixtures;
+    int32_t weights[9 * NEIGHBOURS], inputs[3 * NEIGHBOURS];
+    int32_t outputs[10 * MOST_LOGISTICS], before[10 * MOST_LOGISTICS];
+    for (int i = 0; i < 9 * NEIGHBOURS; i++)
+        weights[i] = draw(-1000, 1000);
+    for (int i = 0; i < 3 * NEIGHBOURS; i++)
+        inputs[i] = draw(-255, 255);
+    for (int i = 0; i < 10 * MOST_LOGISTICS; i++)
+        outputs[i] = before[i] = draw(-30000, 30000);
+    const Predictor predictor = {weights, channels, mixtures, shift, 8160, MEAN_LOW, MEAN_HIGH, 4096};
+    kernel->predict(&predictor, inputs, outputs);
+    for (int i = 0; i < count; i++) {
+        int64_t sum = 0, expected = before[i];
+        const int channel = i / mixtures - 1;
+        for (int j = 0; channel >= 0 && channel < channels && j < channels * NEIGHBOURS; j++)
+            sum += (int64_t)weights[channel * channels * NEIGHBOURS + j] * inputs[j];
+        if (channel >= 0 && channel < channels)
+            expected = clip(expected + round_even(sum, shift) + 8160, MEAN_LOW, MEAN_HIGH);
+        if (channel >= 2 * channels)
+            expected = clip(expected, -4096, 4096);
+        if (outputs[i] != expected)
             return 0;
     }
     return 1;
 }
 
-static int check_cumulate(const Kernel *kernel, int apart) {
+/* The logistics of a column: so many, and others that weigh nothing. */
+typedef struct {
+    int32_t scale[MOST_LOGISTICS + LANES], zero[MOST_LOGISTICS + LANES];
+    int32_t weight[MOST_LOGISTICS + LANES];
+} Column;
+
+static int check_place(const Kernel *kernel) {
+    enum { SCALES = 50 };
+    static Column column;
+    const int channels = draw(1, 3), channel = draw(0, channels - 1), count = draw(1, MOST_LOGISTICS);
+    int32_t outputs[10 * MOST_LOGISTICS + LANES], scales[SCALES], levels[3];
+    for (int i = 0; i < 10 * MOST_LOGISTICS + LANES; i++)
+        outputs[i] = i < (1 + channels) * count       ? draw(MEAN_LOW, MEAN_HIGH)
+                     : i < (1 + 2 * channels) * count ? draw(-10, SCALES + 10)
+                                                      : draw(-4096, 4096);
+    for (int i = 0; i < SCALES; i++)
+        scales[i] = draw(1, 65536);
+    for (int c = 0; c < 3; c++)
+        levels[c] = draw(0, 255) << MEAN_BITS;
+    const Source source = {outputs, levels, channels, channel, scales, SCALES};
+    const Logistics all = {count, column.scale, column.zero, column.weight, NULL, NULL};
+    kernel->place(&all, &source);
+    const int32_t *means = outputs + count, *coefficients = outputs + (1 + 2 * channels) * count;
+    for (int k = 0; k < count; k++) {
+        int64_t mean = means[channel * count + k];
+        for (int e = 0; e < channel; e++) {
+            int32_t coefficient = coefficients[(channel * (channel - 1) / 2 + e) * count + k];
+            mean += ((int64_t)coefficient * (levels[e] - means[e * count + k]) + 512) >> 10;
+        }
+        int32_t scale = scales[clip(means[(channels + channel) * count + k], 0, SCALES - 1)];
+        int64_t zero = (int64_t)clip(mean, MEAN_LOW, MEAN_HIGH) * scale - (8192 << SCALE_BITS);
+        if (column.scale[k] != scale || column.zero[k] != zero)
+            return 0;
+    }
+    return 1;
+}
+
+/* A logistic's function below a level. */
+static uint32_t find_logistic(const Logistics *all, int k, int level) {
+    int64_t entry = ((level * 64 - 32) * (int64_t)all->scale[k] - all->zero[k]) >> SCALE_BITS;
+    return level == 0     ? 0
+           : level == 256 ? 65536
+                          : (uint32_t)all->table[clip(entry, 0, TABLE_END)];
+}
+
+static uint64_t find_mixture(const Logistics *all, int level) {
+    uint64_t sum = 0;
+    for (int k = 0; k < all->count; k++)
+        sum += (uint64_t)find_logistic(all, k, level) * (uint32_t)all->weight[k];
+    return sum;
+}
+
+static int check_mixture(const Kernel *kernel) {
     static int32_t table[TABLE_END + 1];
-    int32_t scale[LOGISTICS], zero[LOGISTICS], weight[LOGISTICS];
-    uint32_t found[LANES];
+    static Column column;
+    const int count = draw(1, MOST_LOGISTICS), high = draw(0, 15);
+    const int sample = draw(0, 1) ? draw(0, 255) : 255 * draw(0, 1);
+    uint32_t cdf[LANES + 1], values[MOST_LOGISTICS + LANES];
+    float frequencies[LANES];
+    memset(&column, 0, sizeof column);
     for (int i = 0; i <= TABLE_END; i++)
         table[i] = 4 * i + draw(0, 3);
     table[TABLE_END] = 65536;
-    for (int k = 0; k < LOGISTICS; k++) {
-        scale[k] = draw(0, 1) ? draw(1, 1000) : draw(1, 65536);
-        zero[k] = draw(-4096, 20480) * scale[k] - (8192 << SCALE_BITS);
-        weight[k] = k ? 0 : 32768;
+    if (draw(0, 1))
+        for (int i = 0; i < 4000; i++) /* as far as that, the mixture is empty */
+            table[i] = 0;
+    int32_t left = 1 << WEIGHT_BITS;
+    for (int k = 0; k < count; k++) {
+        column.scale[k] = draw(0, 1) ? draw(1, 1000) : draw(1, 65536);
+        column.zero[k] = draw(MEAN_LOW, MEAN_HIGH) * column.scale[k] - (8192 << SCALE_BITS);
+        left -= column.weight[k] = k + 1 < count ? draw(0, left) : left;
     }
-    Logistics all = {LOGISTICS, scale, zero, weight, NULL, table};
-    kernel->cumulate(&all, apart, found);
-    for (int j = 0; j < LANES; j++) {
-        uint64_t sum = 0;
-        for (int k = 0; k < LOGISTICS; k++) {
-            int64_t entry = (((j + 1) * apart * 64 - 32) * (int64_t)scale[k] - zero[k]) >> SCALE_BITS;
-            sum += (uint64_t)table[clip(entry, 0, TABLE_END)] * (uint32_t)weight[k];
-        }
-        if (found[j] != sum)
+    const Logistics all = {count, column.scale, column.zero, column.weight, NULL, table};
+    kernel->weigh(&all, sample, values);
+    for (int k = 0; k < count; k++) {
+        uint32_t likely = find_logistic(&all, k, sample + 1) - find_logistic(&all, k, sample);
+        if (values[k] != likely * (uint32_t)all.weight[k])
             return 0;
+    }
+    if (kernel->cumulative(&all, sample) != find_mixture(&all, sample) ||
+        kernel->cumulative(&all, 256) != (uint32_t)1 << TOTAL_BITS)
+        return 0;
+    kernel->find_high(&all, cdf, frequencies);
+    for (int j = 0; j <= LANES; j++) {
+        uint64_t end = find_mixture(&all, 16 * j), before = j ? find_mixture(&all, 16 * (j - 1)) : 0;
+        if (cdf[j] != end)
+            return 0;
+        if (j && (uint64_t)frequencies[j - 1] != (end * SHARED >> 31) - (before * SHARED >> 31))
+            return 0;
+    }
+    kernel->find_low(&all, high, cdf + high, frequencies);
+    const uint64_t start = cdf[high], total = cdf[high + 1] - start;
+    uint64_t before = 0;
+    for (int j = 1; j <= LANES; j++) {
+        uint64_t part = find_mixture(&all, 16 * high + j) - start;
+        uint64_t end = total ? part * SHARED / total : (uint64_t)j * SHARED / LANES;
+        if ((uint64_t)frequencies[j - 1] != end - before)
+            return 0;
+        before = end;
     }
     return 1;
 }
@@ -194,15 +299,13 @@ static int check(const Kernel *kernel) {
     for (int n = 1; n <= COLUMNS; n++)
         for (int i = 0; i < 7; i++)
             for (int kind = SET_WIDE; kind <= SET_NARROW; kind++)
-                for (int by_pair = 0; by_pair <= kernel->skips_zeros; by_pair++)
+                for (int skips = 0; skips <= (int)kernel->skips; skips += kernel->skips ? kernel->skips : 1)
                     if (!check_layer(kernel, (Kind)kind, n, inputs[i], 1 + (i + n) % MOST_BLOCKS,
-                                     most[n % 3], by_pair))
+                                     most[n % 3], (Skipping)skips))
                         return 0;
-    for (int bits = 0; bits <= 24; bits++)
-        if (!check_activate(kernel, bits))
-            return 0;
     for (int i = 0; i < 2000; i++)
-        if (!check_cumulate(kernel, i % 2 ? 1 : 16) || !check_cumulate_deep(kernel))
+        if (!check_predict(kernel) || !check_place(kernel) || !check_mixture(kernel) ||
+            !check_cumulate_deep(kernel))
             return 0;
     return 1;
 }

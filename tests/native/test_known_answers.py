@@ -37,7 +37,7 @@ from lmzip.stream.precision import LINEAR, Precision
 from lmzip.stream.steps import ArraySteps
 
 SOURCES = Path(__file__).parents[2] / "lmzip" / "native"
-PORTABLE = Kernel("portable", False, False)
+PORTABLE = Kernel("portable", False, 0)
 # Compiles and links a module in one go: -shared, or what macOS calls it. Windows has none.
 LINKER = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
 
@@ -52,22 +52,23 @@ MISTAKES = {
         "if (0 && (run->deep ? weigh_deep : weigh)",
     ),
     "trusts an estimate": ("mixture.h", "return estimate + ", "return estimate + 0 * "),
+    "trusts one of a nibble": ("mixture_loops.h", "estimate + 1 - ", "estimate + 0 * "),
     "closes the last bin": (
-        "mixture_8bit.c",
-        "if (level == LEVELS)\n        return 1 <<",
-        "if (0)\n        return 1 <<",
+        "mixture_loops.h",
+        "if (level == LEVELS)\n        return lanes_set(1 <<",
+        "if (0)\n        return lanes_set(1 <<",
     ),
     "sees no fraction": ("network.c", "- (1 << RANGE_BITS);", "- (1 << RANGE_BITS) & ~4095;"),
-    "does not interpolate": ("loops.h", "lanes_and(entry, within)", "lanes_set(0)"),
-    "is as sharp as before": ("mixture.c", "scale[k] * run->deep->sharpness", "scale[k] * 16"),
+    "does not interpolate": ("mixture_loops.h", "lanes_and(entry, within)", "lanes_set(0)"),
+    "is as sharp as before": ("mixture_deep.c", "* run->deep->sharpness", "* 16"),
     "agrees with two": ("mixture.c", "AGREEING = 3", "AGREEING = 2"),
     "agrees for ever": ("mixture.c", "agreed[run->channel] != known", "0"),
     "closes the last cell": ("mixture_deep.c", "samples[j] >= beyond ? WHOLE", "0 ? WHOLE"),
-    "leaves the ring": ("network.c", "place < 0 ? ring : 0", "place < 0 ? ring - 1 : 0"),
+    "leaves the ring": ("network.c", "own < back ? hidden", "own < back ? hidden - images"),
     "confuses the images": (
         "network.c",
-        "(uint32_t)place * run->images + run->image[i]",
-        "(uint32_t)place * run->images",
+        "(uint32_t)place * images + run->image[i]",
+        "(uint32_t)place * images",
     ),
 }
 
