@@ -2,6 +2,8 @@
  * make of a nibble is in mixture_8bit.c and mixture_deep.c. */
 #include "mixture.h"
 
+#include "adaptation.h"
+
 enum { COST_BITS = 16, AGREEING = 3 };
 
 /* Set weights in proportion to K values, not all zero, so that they add up to 2^15 exactly. */
@@ -75,6 +77,8 @@ void begin_mixture(Run *run) {
         for (int k = 0; k < mixtures; k++)
             values[k] = (uint64_t)network->weight[clip(largest - logits[k], 0, network->weights - 1)];
         normalise(values, mixtures, run->weight + (size_t)i * run->room);
+        if (run->adaptation)
+            note_prior(run, i);
         start_channel(run, i, 0);
         if (run->deep)
             find_agreement(run, i);
@@ -96,9 +100,13 @@ static int32_t find_level(const Run *run, int sample) {
     return ((cell[0] + cell[1]) >> 1) - DEEP_HALF_LEVEL;
 }
 
-/* Take in a column's sample of this channel, and move it to the next channel. */
-void observe(Run *run, int column, int sample) {
+/* Take in a column's sample of this channel, and move it to the next channel, if more follow. */
+void observe(Run *run, int column, int sample, int more) {
     const Network *network = run->network;
+    if (!more && !run->adaptation)
+        return;
+    if (run->adaptation)
+        note_channel(run, column, sample);
     if ((run->deep ? weigh_deep : weigh)(run, column, sample)) /* otherwise the weights stay as they are */
         normalise(run->values, network->mixtures, run->weight + (size_t)column * run->room);
     if (run->deep) { /* what is unlike its neighbours in one channel is so in the next ones */
@@ -108,7 +116,8 @@ void observe(Run *run, int column, int sample) {
             agreed[c] = -1;
     }
     run->seen[(size_t)column * network->channels + run->channel] = find_level(run, sample);
-    start_channel(run, column, run->channel + 1);
+    if (more)
+        start_channel(run, column, run->channel + 1);
 }
 
 /* The bits of a number below 2^64 that is not zero. */

@@ -1,4 +1,5 @@
 /* The network, for the columns at hand: layer by layer, neighbours read where they lie. */
+#include "adaptation.h"
 #include "mixture.h"
 
 #include <string.h>
@@ -154,5 +155,7 @@ void evaluate(Run *run) {
     Target out = {SET_WIDE, -EXACT, EXACT, (size_t)network->out.blocks * LANES, run->outputs, NULL,
                   NULL,     0,      0};
     kernel->multiply(&network->out, &last, &out, n);
+    if (run->adaptation)
+        correct_outputs(run);
     predict(run);
 }

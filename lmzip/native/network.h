@@ -42,6 +42,8 @@ typedef struct {
     int32_t *limit;  /* [column][room]: how far from a mean the table of the function ends */
 } Deep;
 
+typedef struct Adaptation Adaptation; /* adaptation.h */
+
 /* One evaluation of a network for some images along a sequence of places. A column is one place of
  * one image. The columns at hand lie group by group; in a group place by place, and of each place
  * image by image: that is how each group's stream codes them. */
@@ -59,6 +61,7 @@ typedef struct {
 
     int symbols;   /* nibbles of a sample */
     Deep *deep;    /* or NULL: samples are of 8 bits */
+    Adaptation *adaptation; /* or NULL: the network stays as it is */
     void *samples; /* [place][image][coded], of 8 bits, or of 16 if they are deep */
 
     int n, start, stop; /* the columns at hand */
@@ -92,7 +95,7 @@ void evaluate(Run *run);
 /* mixture.c: frequencies are given less one, 16 for each column */
 void begin_mixture(Run *run);
 void take_nibbles(Run *run, const int32_t *nibbles);
-void observe(Run *run, int column, int sample);
+void observe(Run *run, int column, int sample, int more);
 
 /* mixture_8bit.c, mixture_deep.c: how likely each of a column's logistics finds a sample, times its
  * weight, in run->values, and whether any does; the frequencies of the nibble at hand; and the

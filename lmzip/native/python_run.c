@@ -2,6 +2,7 @@
  *
  * The functions that compute let go of Python's lock while they do, unless they are over at once.
  */
+#include "adaptation.h"
 #include "network.h"
 #include "python_support.h"
 
@@ -18,6 +19,7 @@ typedef struct {
     int columns;       /* room for so many */
     float *frequencies;
     Deep deep;
+    Adaptation adaptation;
 } RunObject;
 
 static void free_run(RunObject *object) {
@@ -176,7 +178,7 @@ static int read_deep(RunObject *object, PyObject *description) {
 static int read_run(RunObject *object, PyObject *args) {
     PyObject *sizes, *groups, *views, *view_of, *bases, *sets, *predictor_taps, *frequencies;
     PyObject *samples, *deep;
-    int n[7];
+    int n[8];
     if (!PyArg_ParseTuple(args, "OOOOOOOOOOO", &object->network, &sizes, &groups, &views, &view_of,
                           &bases, &sets, &predictor_taps, &frequencies, &samples, &deep)) {
         object->network = NULL;
@@ -186,7 +188,7 @@ static int read_run(RunObject *object, PyObject *args) {
     Run *run = &object->run;
     Holdings *holdings = &object->holdings;
     run->network = PyCapsule_GetPointer(object->network, NETWORK_CAPSULE);
-    if (!run->network || !read_integers(sizes, n, 7))
+    if (!run->network || !read_integers(sizes, n, 8))
         return 0;
     run->pixels = n[0];
     run->images = n[1];
@@ -210,11 +212,12 @@ static int read_run(RunObject *object, PyObject *args) {
     return (run->group_sizes = borrow(holdings, groups, (size_t)run->groups, 4, 0)) &&
            (run->sets = borrow(holdings, sets, (size_t)n[6], 4, 0)) &&
            (run->predictor_taps = borrow(holdings, predictor_taps, NEIGHBOURS, 4, 0)) &&
-           read_views(object, views, view_of, bases) && make_room(object);
+           read_views(object, views, view_of, bases) && make_room(object) &&
+           (!n[7] || make_adaptation(run, holdings, &object->adaptation, (size_t)columns));
 }
 
-/* make_run(network, (pixels, images, groups, coded, ring, span, patterns), groups, views, view_of,
- *          bases, sets, predictor_taps, frequencies or None, samples, deep or None) */
+/* make_run(network, (pixels, images, groups, coded, ring, span, patterns, whether it adapts), groups,
+ *          views, view_of, bases, sets, predictor_taps, frequencies or None, samples, deep or None) */
 PyObject *make_run(PyObject *self, PyObject *args) {
     (void)self;
     RunObject *object = calloc(1, sizeof *object);
@@ -321,15 +324,17 @@ static void take_last(RunObject *object, const int32_t *nibbles) {
     for (int i = 0; i < run->n; i++) {
         size_t column = (size_t)run->place[i] * run->images + run->image[i];
         put_sample(run, column * run->coded + run->channel, run->taken[i]);
-        if (more)
-            observe(run, i, run->taken[i]);
+        observe(run, i, run->taken[i], more);
     }
     run->channel++;
     run->symbol = 0;
-    if (more)
+    if (more) {
         give_frequencies(object);
-    else
-        write_pixels(run);
+        return;
+    }
+    if (run->adaptation)
+        learn_step(run);
+    write_pixels(run);
 }
 
 /* finish_channel(run, nibbles): take the last nibbles; give the frequencies of the next channel's
@@ -393,8 +398,7 @@ static void find_symbols(Run *run, const Symbols *symbols) {
                         for (int side = 0; side < 2; side++)
                             symbols->ends[side][of_group + at * size + i] = ends[2 * nibble + side];
                     }
-                    if (run->channel + 1 < run->coded)
-                        observe(run, column, found);
+                    observe(run, column, found, run->channel + 1 < run->coded);
                 }
             }
         }
@@ -430,6 +434,8 @@ PyObject *encode_span(PyObject *self, PyObject *args) {
         evaluate(run);
         begin_mixture(run);
         find_symbols(run, &symbols);
+        if (run->adaptation) /* the span is a step */
+            learn_step(run);
         Py_END_ALLOW_THREADS
     }
     release(&holdings);

@@ -57,16 +57,25 @@ class Steps:
         groups: Sequence[int],
         coded: int,
         precision: Precision | None = None,
+        adaptive: bool = False,
     ) -> None:
         from lmzip.native import _kernels
 
         self._kernels, self._images = _kernels, sum(groups)
-        longest = int(np.diff(schedule.starts).max())
+        longest = schedule.longest
         kind = np.uint16 if precision else np.uint8
         self.samples: Samples = np.zeros((schedule.pixels, self._images, coded), kind)
         self._room = np.empty((longest * self._images, NIBBLES), np.float32)
         self._run = _make_run(
-            kernel, network, schedule, groups, longest, self.samples, precision, self._room
+            kernel,
+            network,
+            schedule,
+            groups,
+            longest,
+            self.samples,
+            precision,
+            adaptive,
+            self._room,
         )
 
     def begin(self, start: int, stop: int) -> Frequencies:
@@ -95,6 +104,7 @@ def find_intervals(
     span: int | None = None,
     check: Callable[[], None] | None = None,
     precision: Precision | None = None,
+    adaptive: bool = False,
 ) -> tuple[list[tuple[Int32s, Int32s]], Int64s]:
     """Return what the encoder needs of samples (places, images, channels), and what they cost.
 
@@ -105,13 +115,15 @@ def find_intervals(
 
     pixels, images, coded = samples.shape
     span = span or max(1, SPAN // images)
-    run = _make_run(kernel, network, schedule, groups, span, samples, precision)
+    # What a step teaches counts from the next one on, so adaptation goes step by step.
+    ranges = schedule.cut(None if adaptive else span)
+    longest = schedule.longest if adaptive else span
+    run = _make_run(kernel, network, schedule, groups, longest, samples, precision, adaptive)
     symbols = precision.symbols if precision else 2
     left, right = np.empty((2, symbols * samples.size), np.int32)
     costs = np.empty(samples.shape, np.int64)
     starts = np.ascontiguousarray(schedule.starts, np.int32)
-    for start in range(0, pixels, span):
-        stop = min(start + span, pixels)
+    for start, stop in ranges:
         if check:
             check()
         _kernels.encode_span(run, start, stop, schedule.steps, starts, left, right, costs)
@@ -128,6 +140,7 @@ def _make_run(
     span: int,
     samples: Samples,
     precision: Precision | None,
+    adaptive: bool,
     frequencies: Frequencies | None = None,
 ) -> Capsule:
     from lmzip.native import _kernels
@@ -148,7 +161,7 @@ def _make_run(
     patterns = len(first.patterns)
     return _kernels.make_run(
         pack_network(network, kernel),
-        (pixels, images, len(groups), coded, ring, span, patterns),
+        (pixels, images, len(groups), coded, ring, span, patterns, adaptive),
         np.array(groups, np.int32),
         [_lay_out_view(view) for view in views],
         np.array([around.index(conv.taps) for conv, _ in network.blocks], np.int32),

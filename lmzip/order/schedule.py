@@ -11,6 +11,7 @@ symbol in a file, so it is part of the format (FORMAT.md, "Schedule").
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -87,6 +88,19 @@ class Schedule:
     @property
     def steps(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def longest(self) -> int:
+        """The places of the longest step."""
+        return int(np.diff(self.starts).max())
+
+    def cut(self, span: int | None) -> list[tuple[int, int]]:
+        """Cut the sequence into ranges (start, stop) of so many places, or into its steps."""
+        if span is None:
+            bounds = self.starts.tolist()
+        else:
+            bounds = [*range(0, self.pixels, span), self.pixels]
+        return list(itertools.pairwise(bounds))
 
 
 @lru_cache(maxsize=8)

@@ -75,7 +75,7 @@ def _decode(
     coded = steps.samples.shape[2]
     bounds = [0, *np.cumsum(groups).tolist()]
     each = list(zip(decoders, bounds[:-1], bounds[1:], strict=True))
-    longest = int(np.diff(schedule.starts).max())
+    longest = schedule.longest
     room: Int32s = np.empty(longest * bounds[-1], np.int32)
 
     def decode_by_group(rows: Frequencies) -> Int32s:

@@ -102,13 +102,12 @@ def _find_intervals(
     span = span or max(1, ENCODER_SPAN // count)
     intervals = np.empty((coded, depth.symbols, 2, pixels, count), np.int32)
     costs = np.empty(samples.shape, np.int64)
-    bounds = [*range(0, pixels, span), pixels]
-    if adaptation is not None:  # what a step teaches counts from the next one on
-        bounds = schedule.starts.tolist()
-        span = int(np.diff(schedule.starts).max())
-    run = Pass(depth.network, schedule, count, span, backend, adaptation)
+    # What a step teaches counts from the next one on, so adaptation goes step by step.
+    ranges = schedule.cut(None if adaptation else span)
+    longest = schedule.longest if adaptation else span
+    run = Pass(depth.network, schedule, count, longest, backend, adaptation)
     run.write_inputs(0, pixels, depth.find_inputs(samples))
-    for start, stop in itertools.pairwise(bounds):
+    for start, stop in ranges:
         if check:
             check()
         mixture = depth.make_mixture(run.advance(start, stop), samples, start, stop)

@@ -23,10 +23,12 @@ Int64s = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer]  # type: ignore[type-arg]
 
 LARGEST = (1 << 11) - 1  # of a gradient
-# 2^16 (the cumulative function's one) times the entries of the table for one unit of the logistic.
-UNIT = 44_739_243
-# What is divided away: only directions matter, and 12 bits are as good as exact ones.
-_LOGIT_BITS, _MEAN_BITS, _DISTANCE_BITS, _LOG_SCALE_BITS, _COUPLING_BITS = 7, 17, 12, 20, 6
+# One in the units of slopes times the entries of the table for one unit of the logistic.
+UNIT = 22_369_622
+# What is divided away: only directions matter, and 12 bits are as good as exact ones. Every product
+# fits 32 bits, for the kernels' sake.
+_LOGIT_BITS, _SLOPE_BITS, _MEAN_BITS, _DISTANCE_BITS, _LOG_SCALE_BITS = 7, 15, 16, 13, 18
+_COUPLING_BITS = 6
 
 
 class Gradients:
@@ -43,8 +45,8 @@ class Gradients:
     ) -> None:
         """Take in the cumulative functions around a channel's samples, the inverse scales, and how
         many entries of the logistic's table the samples lie beyond its middle."""
-        self._slopes.append(below.astype(np.int64) + above - (1 << CDF_BITS))
-        self._scales.append(scales.astype(np.int64))
+        self._slopes.append((below.astype(np.int64) + above - (1 << CDF_BITS)) >> 1)
+        self._scales.append(scales.astype(np.int64) >> 1)
         self._distances.append(entries.astype(np.int64))
 
     def finish(self, posterior: Integers, residuals: list[Integers]) -> Int64s:
@@ -56,7 +58,7 @@ class Gradients:
         log_scales = np.zeros_like(means)
         couplings = np.zeros(parameters.coefficients.shape, np.int64)
         for channel, slope in enumerate(self._slopes):
-            pull = _halve(_halve(weights * slope, CDF_BITS) * self._scales[channel], _MEAN_BITS)
+            pull = _halve(_halve(weights * slope, _SLOPE_BITS) * self._scales[channel], _MEAN_BITS)
             means[channel] = pull
             beyond = _halve(self._distances[channel] * slope - UNIT, _DISTANCE_BITS)
             log_scales[channel] = _halve(weights * beyond, _LOG_SCALE_BITS)

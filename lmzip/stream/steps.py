@@ -55,7 +55,7 @@ class ArraySteps:
         self._depth, self._coded, self._adaptation = depth, coded, adaptation
         self._groups = np.split(np.arange(count), np.cumsum(groups)[:-1])
         self.samples: Samples = np.zeros((schedule.pixels, count, coded), depth.dtype)
-        longest = int(np.diff(schedule.starts).max())
+        longest = schedule.longest
         self._pass = Pass(depth.network, schedule, count, longest, backend, adaptation)
 
     def begin(self, start: int, stop: int) -> Frequencies:

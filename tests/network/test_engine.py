@@ -52,7 +52,7 @@ def run_in_ranges(
 def run_in_steps(network: IntegerNetwork, order: Order, images: Images) -> Parameters:
     """Evaluate as a decoder does: a step at a time, with nothing known of what follows."""
     schedule = compile_schedule(order, HEIGHT, WIDTH, network.layers)
-    longest = int(np.diff(schedule.starts).max())
+    longest = schedule.longest
     run = Pass(network, schedule, len(images), longest, get_backend())
     samples, parts = in_sequence(images, schedule), []
     for start, stop in zip(

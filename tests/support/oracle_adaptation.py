@@ -70,11 +70,11 @@ def find_gradients(mixture: Mixture, prior: list[int], coded: int) -> list[int]:
         row = []
         for i in range(k):
             cdf, (mean, scale) = mixture.history[c][i]
-            slope = cdf(samples[c]) + cdf(samples[c] + 1) - (1 << 16)
-            row.append(halve(halve(weights[i] * slope, 16) * scale, 17))
+            slope = (cdf(samples[c]) + cdf(samples[c] + 1) - (1 << 16)) >> 1
+            row.append(halve(halve(weights[i] * slope, 15) * (scale >> 1), 16))
             entry = (64 * samples[c] * scale - (mean * scale - (8192 << 9))) >> 9
             distance = clip(entry, 0, 16383) - 8192
-            log_scales[c][i] = halve(weights[i] * halve(distance * slope - 44739243, 12), 20)
+            log_scales[c][i] = halve(weights[i] * halve(distance * slope - 22369622, 13), 18)
         pulls.append(row)
     means = [[0] * k for _ in range(channels)]
     couplings = []
