@@ -151,6 +151,8 @@ def test_coding_has_not_changed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     reference = header.coding.model
     if header.grid != (1, 1):
         monkeypatch.setattr("lmzip.container.tiles.TILE", (9, 9))
+    if lmzip.read_info(data).adaptive:
+        monkeypatch.setattr("lmzip.container.tile_coding.LARGE", 1)
     if reference.number:
         monkeypatch.setattr("lmzip.network.registry.WEIGHTS", FOLDER)
         monkeypatch.setattr("lmzip.network.registry.RELEASED", {reference.number: "golden"})
@@ -186,6 +188,8 @@ def test_every_way_of_coding_is_among_them() -> None:
     deep = [name for name in IMAGES if is_by_network(name) and "16" in mode_of(name)]
     assert {mode_of(name) for name in deep} == {"L16", "LA16", "RGB16", "RGBA16"}
     assert lmzip.read_info(FOLDER / "v2/tuned.lmz").tuning
+    adaptive = {name for name in IMAGES if lmzip.read_info(FOLDER / name).adaptive}
+    assert adaptive == {name for name in IMAGES if name.startswith("v2/adaptive")}
     assert lmzip.read_info(FOLDER / "v2/tuned-archive.lmz").tuning
     modes = {image["mode"] for entry in EXPECTED.values() for image in entry["images"]}
     assert modes >= {"1", "L", "LA", "RGB", "RGBA", "P", "CMYK", "L16", "LA16", "RGB16", "RGBA16"}

@@ -95,6 +95,13 @@ def by_tuning(picture: Picture, tuned: Model | None = None) -> bytes:
     return lmzip.compress_picture(picture, options, tuned=[tuned])
 
 
+def adaptively(make: Callable[[], bytes]) -> bytes:
+    """Let networks adapt to tiles of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.container.tile_coding.LARGE", 1)
+        return make()
+
+
 def by_number(picture: Picture) -> bytes:
     """Name the model as if it were a released one."""
     with pytest.MonkeyPatch.context() as patch:
@@ -165,7 +172,7 @@ def with_flat_alpha() -> bytes:
         patch.setattr("lmzip.container.image_writer.CLOSE", 0)
         patch.setattr("lmzip.container.image_writer.CLOSE_DRAWING", 0)
         patch.setattr("lmzip.container.image_writer.HOPELESS", 100)
-        patch.setattr("lmzip.container.image_writer.FLAT", 4)  # less than the colours take
+        patch.setattr("lmzip.container.tile_coding.FLAT", 4)  # less than the colours take
         return lmzip.compress_picture(picture)
 
 
@@ -284,6 +291,17 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "deep-listed", with_listed_values
     yield "deep-tuned", partial(deeply, lambda: by_tuning(draw_deep("RGB16", 11)))
     yield "deep-archive", partial(deeply, make_deep_archive)
+    large = 30, 44
+    yield "adaptive", partial(adaptively, lambda: by_network(draw_picture("RGB", *large)))
+    yield (
+        "adaptive-tiles",
+        partial(adaptively, lambda: by_network(draw_picture("LA", 20, 23), tile=9)),
+    )
+    yield (
+        "adaptive-s-curve",
+        partial(adaptively, lambda: by_network(draw_picture("RGBA", *large), "s-curve:mirror")),
+    )
+    yield "adaptive-tuned", partial(adaptively, lambda: by_tuning(draw_picture("RGB", *large)))
     for kind in FILES:
         yield f"frames-{kind}", partial(make_frames, kind)
     yield "frames-archive", make_archive_of_files

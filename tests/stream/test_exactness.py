@@ -125,6 +125,33 @@ def test_every_coder_agrees_in_any_order(order: Order) -> None:
     check_every_way(compact_network(orders=ANY_ORDER), order, smooth_images(1, 7, 8))
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("order", [RASTER, Order("s-curve", 2)], ids=str)
+def test_every_coder_adapts_alike(order: Order, channels: int) -> None:
+    """The oracle's integers, the engine's floats and the kernels learn the same."""
+    network = compact_network(orders=ANY_ORDER)
+    for draw in (smooth_images, harsh_images):
+        images = draw(1, 13, 24, channels)
+        shape = images.shape[1:]
+        ranks = order.ranks(*shape[:2]).ravel().tolist()
+        oracle_network = to_oracle(network)
+        expected = oracle_streams.encode_stream(
+            oracle_network, ranks, *shape[:2], to_planes(images), adaptive=True
+        )
+        for name in (*BACKENDS, "torch"):
+            backend = find_backend(name)
+            (stream,) = encode_images(network, order, images, backend, adaptive=True)
+            assert stream.data == expected, name
+            data = [expected]
+            decoded = decode_images(network, order, shape, data, [1], backend, adaptive=True)
+            assert np.array_equal(decoded, images), name
+        (plain,) = encode_images(network, order, images, get_backend())
+        assert plain.data != expected
+        assert oracle_streams.decode_stream(
+            expected, oracle_network, ranks, *shape, adaptive=True
+        ) == to_planes(images)
+
+
 def test_a_single_channel_is_the_same_stream_everywhere() -> None:
     for channels in (1, 3):
         check_every_way(
