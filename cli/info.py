@@ -62,7 +62,7 @@ def _format(name: str, info: Info) -> str:
         ("image" if not info.is_archive else "archive", f"{what}, {info.mode or 'several modes'}"),
         ("file", f"{format_size(info.size)} ({info.size} bytes), format {info.version}"),
         ("bits", _format_bits(info)),
-        ("method", info.method),
+        ("method", f"{info.method}, which adapts" if info.adaptive else info.method),
     ]
     if info.model is not None:
         rows.append(("model", f"{info.model} {info.fingerprint}"))

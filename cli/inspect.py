@@ -16,6 +16,7 @@ from lmzip import (
     choose_model_and_order,
     decompress_picture,
     measure_bits,
+    read_info,
     read_model_and_order,
 )
 from lmzip.cli.colours import choose_top
@@ -71,9 +72,9 @@ def inspect_command(
             if target.suffix.lower() != ".png":
                 raise InputError(f"the bit map is a PNG file, not {target.suffix or target.name}")
             targets.check(target, source)
-        picture, choice = _read(source.read(environment_limits()), Options(model, order))
+        picture, choice, adaptive = _read(source.read(environment_limits()), Options(model, order))
         with report.progress(image) as progress:
-            bit_map = measure_bits(picture, *choice, progress=progress)
+            bit_map = measure_bits(picture, *choice, adaptive=adaptive, progress=progress)
         report.lines_to_stderr = targets.to_stdout
         if target is not None:
             drawing = draw_bit_map(bit_map, choose_top(bit_map.pixels), path=path)
@@ -82,21 +83,22 @@ def inspect_command(
     return report.finish()
 
 
-def _read(data: bytes, options: Options) -> tuple[Picture, Choice]:
-    """Read an image or an .lmz file; return it with the model and the order to use."""
+def _read(data: bytes, options: Options) -> tuple[Picture, Choice, bool]:
+    """Read an image or an .lmz file; return it with the model and the order to use, and whether
+    the network adapts."""
     if is_lmz(data):
         given = None if options.model == Options.model else options.model
         choice = read_model_and_order(data, model=given)
         if choice is None:
             raise InputError("stored by a classical method: no network, so no bit map")
-        return decompress_picture(data, model=given), choice
+        return decompress_picture(data, model=given), choice, read_info(data).adaptive
     picture = read_image(data).picture
     if not picture.mode.groups:
         raise InputError(f"the network does not code pictures of mode {picture.mode.name}")
     choice = choose_model_and_order(picture, options)
     if choice is None:
         raise ModelError("no models are installed: give a model file with --model")
-    return picture, choice
+    return picture, choice, True
 
 
 def _format(name: str, picture: Picture, bit_map: BitCosts) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.container.image_writer import scale_picture
-from lmzip.container.scaling_choice import number_planes
+from lmzip.container.tile_coding import cut_planes, may_adapt
 from lmzip.container.tiles import Tile, choose_grid, cut_tiles
 from lmzip.cost import COST_BITS, to_bits
 from lmzip.errors import InputError
@@ -69,26 +69,31 @@ def measure_bits(
     model: Model,
     order: Order,
     *,
+    adaptive: bool = True,
     backend: str = "auto",
     progress: Progress | None = None,
 ) -> BitCosts:
-    """Return the cost of every sample; raises InputError if no network codes the mode."""
+    """Return the cost of every sample; raises InputError if no network codes the mode.
+
+    Networks adapt to large tiles unless they are not to be `adaptive`.
+    """
     if not picture.mode.groups:
         raise InputError(f"the network does not code pictures of mode {picture.mode.name}")
-    height, width = picture.height, picture.width
-    grid = choose_grid(height, width, order)
     costs = np.empty(picture.samples.shape, np.int64)
-    done = 0
-    scalings = scale_picture(picture, Choice(model, order), Options(backend=backend))
-    for tile in cut_tiles(height, width, grid):
-        samples = picture.samples[tile.slices][None]
-        for group, channels in enumerate(picture.mode.groups):
-            plane, precision = number_planes(samples, picture.mode, scalings, group)
-            streams = encode_images(
-                model.network, order, plane, find_backend(backend), precision=precision
-            )
-            costs[(*tile.slices, list(channels))] = streams[0].costs[0]
-        done += tile.height * tile.width
+    done, options, choice = 0, Options(backend=backend), Choice(model, order)
+    scalings = scale_picture(picture, choice, options)
+    for place, plane, job in cut_planes(picture, choice, scalings, options):
+        (stream,) = encode_images(
+            model.network,
+            order,
+            job.images,
+            find_backend(backend),
+            precision=job.precision,
+            adaptive=adaptive and may_adapt(job),
+        )
+        costs[place] = stream.costs[0]
+        done += plane.size
         if progress:
-            progress(done, height * width)
+            progress(done // picture.mode.channels, picture.height * picture.width)
+    grid = choose_grid(picture.height, picture.width, order)
     return BitCosts(costs, grid, model.name, order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmzip import Picture, Progress, measure_bits, read_model_and_order
+from lmzip import Picture, Progress, measure_bits, read_info, read_model_and_order
 from lmzip.cli.bench.codecs import Codec, LmzipFiles
 from lmzip.cli.bench.data_sets import DataSet
 from lmzip.cli.bench.measure import Measurement
@@ -95,10 +95,11 @@ def _make_example(
     name: str, picture: Picture, codec: LmzipFiles, sizes: tuple[int, int]
 ) -> Example:
     """Code a picture once more, and measure its bits by the model and order that were chosen."""
-    choice = read_model_and_order(codec.encode(picture), model=codec.settings.model_file)
-    bits = None
+    file, bits = codec.encode(picture), None
+    choice = read_model_and_order(file, model=codec.settings.model_file)
     if choice is not None:
-        bits = shrink_bits(measure_bits(picture, *choice).pixels, SIDE)
+        costs = measure_bits(picture, *choice, adaptive=read_info(file).adaptive)
+        bits = shrink_bits(costs.pixels, SIDE)
     thumbnail = to_png(make_thumbnail(picture, SIDE))
     shape = picture.width, picture.height, picture.mode.name
     return Example(name, *shape, *sizes, thumbnail, bits)

@@ -30,6 +30,8 @@ from lmzip.progress import Progress
 FLAT, NOISY = 1.5, 1.0  # bits per sample: so many at most, or so many less than there are
 LARGE = 128 * 128  # pixels from which on adaptation pays
 
+Place = tuple[slice, slice, list[int]]  # rows, columns, channels
+
 
 def encode_tiles(
     picture: Picture,
@@ -46,7 +48,7 @@ def encode_tiles(
     if choice.order.permutation is not None and height * width > MAX_TILE_PIXELS:
         raise InputError(f"a custom order is for up to 2^26 pixels, not {height}x{width}")
     planes, jobs, ways = [], [], []
-    for plane, job in _cut_planes(picture, choice, scalings, options):
+    for _, plane, job in cut_planes(picture, choice, scalings, options):
         planes.append(plane)
         ways.append(_list_ways(job, options))
         jobs += ways[-1]
@@ -61,10 +63,10 @@ def encode_tiles(
     return chunks, cost
 
 
-def _cut_planes(
+def cut_planes(
     picture: Picture, choice: Choice, scalings: Sequence[Scaling], options: Options
-) -> Iterator[tuple[Samples, EncodeJob]]:
-    """Yield the samples of each tile and group, and the plain way to code them."""
+) -> Iterator[tuple[Place, Samples, EncodeJob]]:
+    """Yield where each tile and group lies, its samples, and the plain way to code them."""
     model, order = choice
     grid = choose_grid(picture.height, picture.width, order)
     for tile in cut_tiles(picture.height, picture.width, grid):
@@ -72,13 +74,18 @@ def _cut_planes(
         for group, channels in enumerate(picture.mode.groups):
             numbers, precision = number_planes(samples[None], picture.mode, scalings, group)
             plane = np.ascontiguousarray(samples[..., channels])
-            yield plane, EncodeJob(model, options.backend, order, numbers, (1,), precision)
+            job = EncodeJob(model, options.backend, order, numbers, (1,), precision)
+            yield (*tile.slices, list(channels)), plane, job
+
+
+def may_adapt(job: EncodeJob) -> bool:
+    """Whether a network can adapt to a tile, and is likely to gain by it."""
+    return job.pixels >= LARGE and job.precision is None and can_adapt(job.model.network)
 
 
 def _list_ways(plain: EncodeJob, options: Options) -> list[EncodeJob]:
     """Return how to code a tile: plainly, or adaptively, or both to see which is smaller."""
-    small = plain.pixels < LARGE or options.effort == FAST
-    if small or plain.precision is not None or not can_adapt(plain.model.network):
+    if options.effort == FAST or not may_adapt(plain):
         return [plain]
     adaptive = replace(plain, adaptive=True)
     return [plain, adaptive] if options.effort == BEST else [adaptive]
