@@ -37,8 +37,9 @@ from lmzip.storage import to_path
 )  # fmt: skip
 @click.option(
     "--effort", type=click.Choice(EFFORTS), default=Options.effort,
-    help="fast uses small networks, default large ones; best tries all, and classical coders at "
-    "their strongest; max lets the network learn from the images first (needs torch).",
+    help="fast uses small networks, default large ones that adapt as they go; best tries all, and "
+    "classical coders at their strongest; max lets the network learn from the images first "
+    "(needs torch).",
 )  # fmt: skip
 @click.option(
     "--minutes", type=click.FloatRange(0, min_open=True), default=Options.minutes,

@@ -27,9 +27,10 @@ class Options:
 
     model:   the name of a released model, the path of a model file, or "auto"
     order:   a name, a name and variant ("raster:mirror"), a permutation of the pixels, or "best"
-    effort:  "fast" uses small networks, "default" large ones, and "best" tries all of them and all
-             classical encoders at their strongest; "max" does what "best" does, and lets the
-             network learn from the pictures (needs torch)
+    effort:  "fast" uses small networks that stay as they are, "default" large ones that adapt to
+             large pictures, and "best" tries all of them and all classical encoders at their
+             strongest; "max" does what "best" does, and lets the network learn from the pictures
+             beforehand (needs torch)
     threads: how many cores to use; 0 means all
     minutes: how long the network may learn, with effort "max"
 
