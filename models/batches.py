@@ -113,8 +113,9 @@ class Batches:
         rng = np.random.default_rng((self.seed, _ORDER, step))
         order = self.orders[int(rng.integers(len(self.orders)))]
         if rng.random() < self.completion:
-            ranks = order.ranks(*levels.shape[2:])
-            ranks = observed_first(ranks, draw_rectangle(*ranks.shape, rng))
+            height, width = levels.shape[2:]
+            hidden = draw_rectangle(height, width, rng)
+            ranks = observed_first(order.ranks(height, width), hidden)
             order = parse_order(np.argsort(ranks, axis=None))
         return levels, order
 

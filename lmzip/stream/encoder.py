@@ -27,6 +27,7 @@ from lmzip.order.orders import Order
 from lmzip.order.schedule import Schedule, compile_schedule
 from lmzip.stream.ans import encode_intervals
 from lmzip.stream.depths import Depth, choose_depth
+from lmzip.stream.mixture import Mixture
 from lmzip.stream.precision import Precision
 from lmzip.stream.sequence import Check, Int32s, Pixels, Samples, from_sequence, to_sequence
 
@@ -119,6 +120,7 @@ def _find_intervals(
             costs[start:stop, :, channel] = cost.reshape(-1, count)
             mixture.observe(channel, column, channel + 1 < coded)
         if adaptation is not None:
+            assert isinstance(mixture, Mixture)
             adaptation.learn(mixture.gradients())
     bounds = [0, *np.cumsum(groups).tolist()]
     by_group = [

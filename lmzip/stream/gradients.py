@@ -13,6 +13,9 @@ the scale s and the distance e of the sample from the mean, the likelihood rises
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +23,7 @@ from lmzip.network.parameters import COEFFICIENT_BITS, Parameters
 from lmzip.network.tables import CDF_BITS
 
 Int64s = npt.NDArray[np.int64]
-Integers = npt.NDArray[np.integer]  # type: ignore[type-arg]
+Integers = npt.NDArray[np.integer[Any]]
 
 LARGEST = (1 << 11) - 1  # of a gradient
 # One in the units of slopes times the entries of the table for one unit of the logistic.
@@ -49,7 +52,7 @@ class Gradients:
         self._scales.append(scales.astype(np.int64) >> 1)
         self._distances.append(entries.astype(np.int64))
 
-    def finish(self, posterior: Integers, residuals: list[Integers]) -> Int64s:
+    def finish(self, posterior: Integers, residuals: Sequence[Integers]) -> Int64s:
         """Return the gradients of all outputs, (outputs, n), given the weights after all channels
         and the residuals of the channels that others start from."""
         parameters, weights = self._parameters, posterior.astype(np.int64)

@@ -19,6 +19,7 @@ from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
 from lmzip.order.schedule import Schedule
 from lmzip.stream.depths import Depth
+from lmzip.stream.mixture import Mixture
 from lmzip.stream.sequence import Int32s, Samples
 
 Frequencies = npt.NDArray[np.float32]  # (columns, 16), less one
@@ -81,6 +82,7 @@ class ArraySteps:
         if more:
             return self._by_group(self._mixture.frequencies())
         if self._adaptation is not None:
+            assert isinstance(self._mixture, Mixture)
             self._adaptation.learn(self._mixture.gradients())
         inputs = self._depth.find_inputs(self.samples[step])
         self._pass.write_inputs(self._start, self._stop, inputs)

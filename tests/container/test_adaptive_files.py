@@ -46,8 +46,9 @@ def change_methods(file: bytes, method: int) -> bytes:
     reader = Reader(file)
     header = read_image_header(reader)
     chunks = [replace(chunk, method=method) for chunk in read_chunks(reader, header)]
-    samples = np.zeros((header.height, header.width, header.mode.channels), header.mode.dtype)
-    return write_image(header, chunks, checksum_of_samples(samples))
+    shape = header.height, header.width, header.mode.channels
+    checksum = checksum_of_samples(np.zeros(shape, np.uint16 if header.mode.deep else np.uint8))
+    return write_image(header, chunks, checksum)
 
 
 def test_large_pictures_adapt_and_come_back(model: Path) -> None:

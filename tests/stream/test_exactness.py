@@ -132,11 +132,12 @@ def test_every_coder_adapts_alike(order: Order, channels: int) -> None:
     network = compact_network(orders=ANY_ORDER)
     for draw in (smooth_images, harsh_images):
         images = draw(1, 13, 24, channels)
-        shape = images.shape[1:]
-        ranks = order.ranks(*shape[:2]).ravel().tolist()
+        _, height, width, _ = images.shape
+        ranks = order.ranks(height, width).ravel().tolist()
+        shape = height, width, channels
         oracle_network = to_oracle(network)
         expected = oracle_streams.encode_stream(
-            oracle_network, ranks, *shape[:2], to_planes(images), adaptive=True
+            oracle_network, ranks, height, width, to_planes(images), adaptive=True
         )
         for name in (*BACKENDS, "torch"):
             backend = find_backend(name)
@@ -147,9 +148,10 @@ def test_every_coder_adapts_alike(order: Order, channels: int) -> None:
             assert np.array_equal(decoded, images), name
         (plain,) = encode_images(network, order, images, get_backend())
         assert plain.data != expected
-        assert oracle_streams.decode_stream(
-            expected, oracle_network, ranks, *shape, adaptive=True
-        ) == to_planes(images)
+        decoded_by_oracle = oracle_streams.decode_stream(
+            expected, oracle_network, ranks, height, width, channels, adaptive=True
+        )
+        assert decoded_by_oracle == to_planes(images)
 
 
 def test_a_single_channel_is_the_same_stream_everywhere() -> None:
