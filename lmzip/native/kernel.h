@@ -48,10 +48,9 @@ typedef struct {
     const int32_t *bases, *pattern, *place;
 } Inputs;
 
-/* What becomes of the rounded results, and what they are clipped to. They are put or added to what is
- * in `wide`, or put into `narrow`. Those of a stream are kept in
- * `wide`, and what the next layer reads of them, round(x / 2^bits) clipped to 0..top, goes to row
- * at[i] of `narrow`. */
+/* What becomes of the rounded results, and what they are clipped to. They replace what is in `wide` or
+ * in `narrow`, or are added to what is in `wide`. Those of a stream are kept in `wide`, and what the
+ * next layer reads of them, round(x / 2^bits) clipped to 0..top, goes to row at[i] of `narrow`. */
 typedef enum { SET_WIDE, ADD_WIDE, SET_STREAM, ADD_TO_STREAM, SET_NARROW } Kind;
 
 typedef struct {
