@@ -151,7 +151,7 @@ def test_numpy_gives_the_known_answers() -> None:
         *most, cells, adaptive = others
         depth = choose(network, schedule, cells, adaptive)
         adaptation = Adaptation(network) if adaptive else None
-        return encoder._find_intervals(backend, depth, schedule, *most, adaptation)
+        return encoder._find_intervals(backend, depth, schedule, *most, adaptation=adaptation)
 
     assert find_answers(make_steps, find_intervals) == KNOWN_ANSWERS
     assert find_answers(make_steps, find_intervals, Cells()) == DEEP_ANSWERS
