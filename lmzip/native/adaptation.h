@@ -7,26 +7,15 @@
 
 enum {
     MOST_FEATURES = 128, /* with those that fill up blocks: 32 bits hold every sum */
-    MOST_CHANNELS = 4,
-    TOGETHER = 256 /* columns, whose sums of gradients and features 32 bits hold */
+    LESSON = 256         /* columns, whose sums of gradients and features 32 bits hold */
 };
 
-/* What a gradient is made of, for one logistic and one channel of a column. */
-typedef struct {
-    int32_t slope, scale, beyond;
-} Part;
-
 struct Adaptation {
-    int seen;                       /* columns since the last move */
-    int16_t *changes;               /* as weights of a layer */
-    int32_t *bases, *none, *rates;  /* [output]: what the constant adds; zeros; how far moves go */
-    int32_t *correcting, *summing;  /* shift, half and odd of the outputs of either product */
-    int64_t *pulls;                 /* [feature, and the constant][output] */
-    int32_t *sums;                  /* [column or feature][output]: of either product */
-    int16_t *gradients, *features;  /* of columns: as weights of a layer; [feature][column] */
-    uint32_t *each;                 /* 0, 1, 2, ... */
-    int32_t *prior;                 /* [column][k]: weights before the first channel */
-    Part *parts;                    /* [column][channel][k] */
+    int seen;             /* columns since the last move */
+    Learner learner;
+    int32_t *correcting;  /* shift, half and odd of the product of changes and features */
+    int32_t *prior;       /* [column][room]: weights before the first channel */
+    int32_t *parts;       /* [column][channel][PARTS][room] */
 };
 
 /* Returns whether there is memory for it, and the network and the run are such as can adapt. */
@@ -34,7 +23,9 @@ int make_adaptation(Run *run, Holdings *holdings, Adaptation *adaptation, size_t
 
 void correct_outputs(Run *run);
 void note_prior(Run *run, int column);
-void note_channel(Run *run, int column, int sample);
 void learn_step(Run *run);
+
+/* Where to keep what gradients need to know of a column's sample of the channel at hand, or NULL. */
+int32_t *find_parts(const Run *run, int column);
 
 #endif

@@ -48,17 +48,17 @@ typedef struct {
     const int32_t *bases, *pattern, *place;
 } Inputs;
 
-/* What becomes of the rounded results, and what they are clipped to. Those of a stream are kept in
- * `wide`, and what the next layer reads of them, round(x / 2^bits) clipped to 0..top, goes to row
- * at[i] of `narrow`. */
-typedef enum { SET_WIDE, SET_STREAM, ADD_TO_STREAM, SET_NARROW } Kind;
+/* What becomes of the rounded results, and what they are clipped to. They replace what is in `wide` or
+ * in `narrow`, or are added to what is in `wide`. Those of a stream are kept in `wide`, and what the
+ * next layer reads of them, round(x / 2^bits) clipped to 0..top, goes to row at[i] of `narrow`. */
+typedef enum { SET_WIDE, ADD_WIDE, SET_STREAM, ADD_TO_STREAM, SET_NARROW } Kind;
 
 typedef struct {
     Kind kind;
     int32_t low, high;
     size_t stride;
     int32_t *wide;   /* rows of 32-bit numbers: all but SET_NARROW */
-    int16_t *narrow; /* rows of 16-bit numbers: all but SET_WIDE */
+    int16_t *narrow; /* rows of 16-bit numbers: all but SET_WIDE, ADD_WIDE */
     const uint32_t *at;
     int bits;
     int32_t top;
@@ -92,6 +92,45 @@ typedef struct {
     int inverse_scales;
 } Source;
 
+/* What gradients need to know of the sample of a column's channel, rows of its logistics filled up to
+ * whole blocks: the slope of the function there, half the inverse scale, and how far beyond the
+ * logistic's width the sample lies (FORMAT.md, "Adaptation": t, s >> 1, halve(e t - 22369622, 13)). */
+enum { SLOPE, SCALE, BEYOND, PARTS };
+
+/* What a column's gradients come from: the network's outputs for it, the samples in units of a mean,
+ * and of its logistics the weights before the first channel and after the last one, and the parts of
+ * each coded channel. */
+typedef struct {
+    const int32_t *outputs, *levels;
+    const int32_t *prior, *posterior; /* [room] */
+    const int32_t *parts;             /* [channel][PARTS][room] */
+    int channels, coded, mixtures, room;
+} Evidence;
+
+/* What a network that adapts has learnt. Outputs and features are filled up to whole blocks; the
+ * constant comes after the last feature. */
+typedef struct {
+    int blocks, features;
+    const int32_t *rates; /* [output]: how far changes move */
+    int32_t *changes;     /* [feature, constant][output] */
+    int64_t *pulls;       /* [feature, constant][output] */
+    int16_t *weights;     /* the changes for the features, as a layer's */
+    int32_t *bases;       /* [output]: what the constant adds */
+    /* room for some columns at once */
+    int32_t *gradients; /* [column][output], and a block more */
+    int16_t *woven;     /* the gradients as weights of a layer, whose inputs are the columns */
+    int16_t *inputs;    /* [pair of columns][feature, constant][2] */
+    int32_t *sums;      /* [feature, constant][output] */
+} Learner;
+
+enum {
+    ONE = 1 << 12, /* the constant */
+    MOST_CHANGE = (1 << 12) - 1,
+    LARGEST_GRADIENT = (1 << 11) - 1,
+    FORGET = 2,
+    MOST_ADAPTIVE = 4 /* channels of a network that adapts */
+};
+
 enum {
     LEVELS = 256,
     MEAN_BITS = 6,
@@ -123,8 +162,9 @@ typedef struct {
     void (*predict)(const Predictor *predictor, const int32_t *inputs, int32_t *outputs);
     /* Set scales and places of the logistics to those of a channel. */
     void (*place)(const Logistics *logistics, const Source *source);
-    /* Set values[k] to how likely logistic k finds a sample, times its weight. */
-    void (*weigh)(const Logistics *logistics, int sample, uint32_t *values);
+    /* Set values[k] to how likely logistic k finds a sample, times its weight; and the parts that
+     * its gradients will need, unless they are NULL. */
+    void (*weigh)(const Logistics *logistics, int sample, uint32_t *values, int32_t *parts);
     /* The mixture's cumulative function below a level. */
     uint32_t (*cumulative)(const Logistics *logistics, int level);
     /* Find the frequencies, less one, of high nibbles, and the function at the ends of each. */
@@ -135,6 +175,12 @@ typedef struct {
     /* Set sums[j] to that of deep samples below a boundary. */
     void (*cumulate_deep)(const Logistics *logistics, const int32_t boundaries[LANES],
                           uint64_t sums[LANES]);
+    /* Find the gradients of a column's outputs. Up to a block behind them is overwritten. */
+    void (*find_gradients)(const Evidence *evidence, int32_t *gradients);
+    /* Let n columns, whose gradients are there and whose features are given, pull at the changes. */
+    void (*pull)(const Learner *learner, const int16_t *features, int n);
+    /* Move the changes to where they are pulled. */
+    void (*move)(const Learner *learner);
 } Kernel;
 
 extern const Kernel portable_kernel;

@@ -21,7 +21,7 @@ typedef lanes weights;
 typedef __m256i pair; /* 8 times */
 
 #define SKIPS_PAIRS
-enum { GROUP = 4, TOGETHER = 1 };
+enum { INTERLEAVED = 1, GROUP = 4, TOGETHER = 1 };
 
 LANE_OP lanes lanes_of(__m256i a, __m256i b) {
     lanes x = {a, b};
@@ -127,7 +127,9 @@ LANE_OP uint64_t lanes_lowest(uint64_t bits) { return _tzcnt_u64(bits); }
 
 #include "loops.h"
 #include "mixture_loops.h"
+#include "adaptation_loops.h"
 
-const Kernel avx2_kernel = {"avx2", 1, SKIP_PAIRS, multiply, predict, place,
-                            weigh, cumulative, find_high, find_low, cumulate_deep};
+const Kernel avx2_kernel = {"avx2", INTERLEAVED, SKIP_PAIRS, multiply, predict, place,
+                            weigh, cumulative, find_high, find_low, cumulate_deep,
+                            find_gradients, pull, move};
 #endif

@@ -22,7 +22,7 @@ typedef __m512i lanes;
 typedef __m512i weights;
 typedef __m512i pair; /* 16 times */
 
-enum { GROUP = 6, TOGETHER = 4 }; /* 24 sums, 4 weights and a pair in 32 registers */
+enum { INTERLEAVED = 1, GROUP = 6, TOGETHER = 4 }; /* 24 sums, 4 weights and a pair in 32 registers */
 
 LANE_OP lanes lanes_load(const int32_t *from) { return _mm512_loadu_si512(from); }
 
@@ -85,7 +85,9 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 #define SKIPS_INPUTS
 #include "loops.h"
 #include "mixture_loops.h"
+#include "adaptation_loops.h"
 
-const Kernel avx512_kernel = {"avx512", 1, SKIP_INPUTS, multiply, predict, place,
-                              weigh, cumulative, find_high, find_low, cumulate_deep};
+const Kernel avx512_kernel = {"avx512", INTERLEAVED, SKIP_INPUTS, multiply, predict, place,
+                              weigh, cumulative, find_high, find_low, cumulate_deep,
+                              find_gradients, pull, move};
 #endif

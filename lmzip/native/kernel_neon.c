@@ -20,7 +20,7 @@ typedef struct {
     int16_t v[2];
 } pair;
 
-enum { GROUP = 4, TOGETHER = 1 };
+enum { INTERLEAVED = 0, GROUP = 4, TOGETHER = 1 };
 
 LANE_OP lanes lanes_load(const int32_t *from) {
     lanes x;
@@ -118,7 +118,9 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 
 #include "loops.h"
 #include "mixture_loops.h"
+#include "adaptation_loops.h"
 
-const Kernel neon_kernel = {"neon", 0, SKIP_NOTHING, multiply, predict, place,
-                            weigh, cumulative, find_high, find_low, cumulate_deep};
+const Kernel neon_kernel = {"neon", INTERLEAVED, SKIP_NOTHING, multiply, predict, place,
+                            weigh, cumulative, find_high, find_low, cumulate_deep,
+                            find_gradients, pull, move};
 #endif

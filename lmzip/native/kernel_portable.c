@@ -30,7 +30,7 @@ typedef struct {
     int16_t first, second;
 } pair;
 
-enum { GROUP = 2, TOGETHER = 1 };
+enum { INTERLEAVED = 0, GROUP = 2, TOGETHER = 1 };
 
 LANE_OP lanes lanes_load(const int32_t *from) {
     lanes x;
@@ -124,6 +124,8 @@ LANE_OP lanes lanes_dot(lanes sum, pair x, weights w) {
 
 #include "loops.h"
 #include "mixture_loops.h"
+#include "adaptation_loops.h"
 
-const Kernel portable_kernel = {"portable", 0, SKIP_NOTHING, multiply, predict, place,
-                                weigh, cumulative, find_high, find_low, cumulate_deep};
+const Kernel portable_kernel = {"portable", INTERLEAVED, SKIP_NOTHING, multiply, predict, place,
+                                weigh, cumulative, find_high, find_low, cumulate_deep,
+                                find_gradients, pull, move};

@@ -2,18 +2,19 @@
 
 A small network of extremes is run over three small images, as an encoder and as a decoder do, and a
 checksum of all that comes out is compared with the one below; then over three images of deep
-samples. The network's weights leave room for sums up to 2^24, of which the first and the last layer
-use more than half and the blocks a fifth to a half (tests/native drives all of them to the end).
-Weights and activations reach the ends of 16 bits, no width is a multiple of 16, shifts go from 0 to
-24, and steps have 3 to 9 columns. The numbers come from a formula, so that they are the same
-everywhere and for ever; a test shows that numpy gives the same answers.
+samples, and, with smaller activations, over an image that the network adapts to. Its weights leave
+room for sums up to 2^24, of which the first and the last layer use more than half and the blocks a
+fifth to a half (tests/native drives all of them to the end). Weights and activations reach the ends
+of 16 bits, no width is a multiple of 16, shifts go from 0 to 24, and steps have 1 to 9 columns. The
+numbers come from a formula, so that they are the same everywhere and for ever; a test shows that
+numpy gives the same answers.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
 from typing import Any
@@ -23,6 +24,7 @@ import numpy.typing as npt
 
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
+from lmzip.network.adaptation import ONE
 from lmzip.network.integer_network import EXACT, PIXEL_MAX, POINTWISE, IntegerNetwork, Layer
 from lmzip.network.tables import CDF_BITS, TABLE_SIZE, Tables
 from lmzip.order.orders import Order
@@ -30,8 +32,11 @@ from lmzip.order.schedule import Taps, compile_schedule
 
 KNOWN_ANSWERS = 2510217797
 DEEP_ANSWERS = 3640982042
+ADAPTIVE_ANSWERS = 2825493370
 GROUPS = (1, 2)
 SHAPE = 3, 7, 13, 3  # images, height, width, channels
+ADAPTIVE_GROUPS = (1,)
+ADAPTIVE_SHAPE = 1, 23, 29, 3  # enough for some moves
 ORDER = Order("raster", 5)
 ACTIVATION_MAX, STREAM_MAX, STREAM_BITS = (1 << 15) - 1, 1 << 22, 3
 MIXTURES, WIDTH, HIDDEN = 5, 19, 25
@@ -56,22 +61,31 @@ class Cells:
 def gives_known_answers(kernel: Kernel) -> bool:
     """Return whether a kernel gives the answers that it must."""
     engine = partial(runs.Steps, kernel), partial(runs.find_intervals, kernel)
-    return find_answers(*engine) == KNOWN_ANSWERS and find_answers(*engine, Cells()) == DEEP_ANSWERS
+    return (
+        find_answers(*engine) == KNOWN_ANSWERS
+        and find_answers(*engine, Cells()) == DEEP_ANSWERS
+        and find_answers(*engine, adaptive=True) == ADAPTIVE_ANSWERS
+    )
 
 
 def find_answers(
-    make_steps: Callable[..., Any], find_intervals: Callable[..., Any], cells: Cells | None = None
+    make_steps: Callable[..., Any],
+    find_intervals: Callable[..., Any],
+    cells: Cells | None = None,
+    adaptive: bool = False,
 ) -> int:
     """Return a checksum of what an engine gives, as `lmzip.native.runs` does, for the network."""
-    network, (count, height, width, channels) = make_network(), SHAPE
+    network = make_adaptive_network() if adaptive else make_network()
+    groups = ADAPTIVE_GROUPS if adaptive else GROUPS
+    count, height, width, channels = ADAPTIVE_SHAPE if adaptive else SHAPE
     schedule = compile_schedule(ORDER, height, width, network.layers)
     depth, symbols = (cells.depth, cells.symbols) if cells else (8, 2)
     white = (1 << depth) - 1
     drawn = _draw(100, (schedule.pixels, count, channels), 0, white)
     images = drawn.astype(np.uint16 if cells else np.uint8)
     images[: schedule.pixels // 2, 0] = white
-    images[schedule.pixels // 3 :, 1] = (
-        images[schedule.pixels // 3 :, 1] // (1 << depth - 1) * white
+    images[schedule.pixels // 3 :, 1:2] = (
+        images[schedule.pixels // 3 :, 1:2] // (1 << depth - 1) * white
     )
     answers = 0
 
@@ -81,12 +95,14 @@ def find_answers(
 
     for coded in (channels, 1):
         samples = np.ascontiguousarray(images[..., :coded])
-        intervals, costs = find_intervals(network, schedule, samples, GROUPS, 17, None, cells)
+        intervals, costs = find_intervals(
+            network, schedule, samples, groups, 17, None, cells, adaptive
+        )
         for left, right in intervals:
             take(left, "<i4")
             take(right, "<i4")
         take(costs, "<i8")
-        steps = make_steps(network, schedule, GROUPS, coded, cells)
+        steps = make_steps(network, schedule, groups, coded, cells, adaptive)
         for start, stop in zip(schedule.starts[:-1], schedule.starts[1:], strict=True):
             step = samples[start:stop]
             columns = np.concatenate(
@@ -144,6 +160,14 @@ def make_network() -> IntegerNetwork:
         orders=(str(ORDER),),
         notes={},
     )
+    network.prove_exact()
+    return network
+
+
+@cache
+def make_adaptive_network() -> IntegerNetwork:
+    """Make one that can adapt: its activations are smaller."""
+    network = replace(make_network(), activation_max=ONE - 1)
     network.prove_exact()
     return network
 

@@ -46,7 +46,7 @@ TARGET INLINE void finish_sums(const Target *target, int column, size_t lane, la
                                Finish with) {
     const size_t place = (size_t)column * target->stride + lane;
     lanes result = lanes_round(sums, with.half, with.odd, with.shift);
-    if (target->kind == ADD_TO_STREAM)
+    if (target->kind == ADD_TO_STREAM || target->kind == ADD_WIDE)
         result = lanes_add(result, lanes_load(target->wide + place));
     result = lanes_clip(result, with.low, with.high);
     if (target->kind == SET_NARROW) {
@@ -54,7 +54,7 @@ TARGET INLINE void finish_sums(const Target *target, int column, size_t lane, la
         return;
     }
     lanes_store(target->wide + place, result);
-    if (target->kind != SET_WIDE) {
+    if (target->kind == SET_STREAM || target->kind == ADD_TO_STREAM) {
         result = lanes_round(result, with.half_bits, with.odd_bits, with.bits);
         lanes_narrow(target->narrow + target->at[column] * target->stride + lane,
                      lanes_clip(result, lanes_set(0), with.top));

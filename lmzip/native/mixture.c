@@ -105,8 +105,6 @@ void observe(Run *run, int column, int sample, int more) {
     const Network *network = run->network;
     if (!more && !run->adaptation)
         return;
-    if (run->adaptation)
-        note_channel(run, column, sample);
     if ((run->deep ? weigh_deep : weigh)(run, column, sample)) /* otherwise the weights stay as they are */
         normalise(run->values, network->mixtures, run->weight + (size_t)column * run->room);
     if (run->deep) { /* what is unlike its neighbours in one channel is so in the next ones */

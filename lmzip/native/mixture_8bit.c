@@ -1,4 +1,5 @@
 /* Nibbles of 8-bit samples (FORMAT.md, "Mixture"): the high one, then the low one within it. */
+#include "adaptation.h"
 #include "mixture.h"
 
 enum { LONGEST_COST = 24 };
@@ -6,7 +7,7 @@ enum { LONGEST_COST = 24 };
 int weigh(Run *run, int column, int sample) {
     const Logistics all = logistics_of(run, column);
     uint32_t any = 0;
-    run->network->kernel->weigh(&all, sample, run->weighed);
+    run->network->kernel->weigh(&all, sample, run->weighed, find_parts(run, column));
     for (int k = 0; k < all.count; k++) {
         run->values[k] = run->weighed[k];
         any |= run->weighed[k];

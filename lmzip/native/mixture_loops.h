@@ -40,12 +40,31 @@ TARGET INLINE lanes find_logistics(const Logistics *all, int k, int level) {
     return lanes_look_up(all->table, lanes_clip(entry, lanes_set(0), lanes_set(TABLE_END)));
 }
 
-TARGET static void weigh(const Logistics *all, int sample, uint32_t *values) {
+/* Keep what gradients need to know of logistics k to k + 15, given their functions below and above a
+ * sample. */
+TARGET INLINE void note_parts(const Logistics *all, int k, int sample, lanes below, lanes above,
+                              int32_t *parts) {
+    enum { UNIT = 22369622, DISTANCE_BITS = 13 };
+    const size_t row = (size_t)(all->count + LANES - 1) / LANES * LANES;
+    const lanes scale = lanes_load(all->scale + k), zero = lanes_load(all->zero + k);
+    lanes slope = lanes_subtract(lanes_add(below, above), lanes_set(1 << CDF_BITS));
+    lanes entry = lanes_subtract(lanes_multiply(lanes_set(sample << MEAN_BITS), scale), zero);
+    entry = lanes_clip(lanes_down(entry, SCALE_BITS), lanes_set(0), lanes_set(TABLE_END));
+    slope = lanes_down(slope, 1);
+    lanes beyond = lanes_subtract(entry, lanes_set((TABLE_END + 1) / 2));
+    beyond = lanes_add(lanes_multiply(beyond, slope), lanes_set((1 << (DISTANCE_BITS - 1)) - UNIT));
+    lanes_store(parts + SLOPE * row + k, slope);
+    lanes_store(parts + SCALE * row + k, lanes_down(scale, 1));
+    lanes_store(parts + BEYOND * row + k, lanes_down(beyond, DISTANCE_BITS));
+}
+
+TARGET static void weigh(const Logistics *all, int sample, uint32_t *values, int32_t *parts) {
     for (int k = 0; k < all->count; k += LANES) {
-        lanes likely = find_logistics(all, k, sample + 1);
-        likely = lanes_subtract(likely, find_logistics(all, k, sample));
-        likely = lanes_multiply(likely, lanes_load(all->weight + k));
+        lanes below = find_logistics(all, k, sample), above = find_logistics(all, k, sample + 1);
+        lanes likely = lanes_multiply(lanes_subtract(above, below), lanes_load(all->weight + k));
         lanes_store((int32_t *)values + k, likely);
+        if (parts)
+            note_parts(all, k, sample, below, above, parts);
     }
 }
 

@@ -117,7 +117,7 @@ static int check_layer(const Kernel *kernel, Kind kind, int n, int inputs, int b
                 for (int k = 0; k < inputs; k++)
                     sum += (int64_t)plain[o][t][k] * rows[at[i * used + t] * MOST_INPUTS + k];
             int64_t result = round_even(sum, shift[o]);
-            result += kind == ADD_TO_STREAM ? before[i * outputs + o] : 0;
+            result += kind == ADD_TO_STREAM || kind == ADD_WIDE ? before[i * outputs + o] : 0;
             result = clip(result, low, high);
             int32_t found = kind == SET_NARROW ? narrow[i * outputs + o] : wide[i * outputs + o];
             if (found != result)
@@ -210,6 +210,9 @@ static uint64_t find_mixture(const Logistics *all, int level) {
     return sum;
 }
 
+/* Divide by 2^bits and round half up. */
+static int64_t halve(int64_t x, int bits) { return (x + ((int64_t)1 << (bits - 1))) >> bits; }
+
 static int check_mixture(const Kernel *kernel) {
     static int32_t table[TABLE_END + 1];
     static Column column;
@@ -231,10 +234,17 @@ static int check_mixture(const Kernel *kernel) {
         left -= column.weight[k] = k + 1 < count ? draw(0, left) : left;
     }
     const Logistics all = {count, column.scale, column.zero, column.weight, NULL, table};
-    kernel->weigh(&all, sample, values);
+    const int room = (count + LANES - 1) / LANES * LANES, noted = draw(0, 1);
+    int32_t parts[PARTS * (MOST_LOGISTICS + LANES)];
+    kernel->weigh(&all, sample, values, noted ? parts : NULL);
     for (int k = 0; k < count; k++) {
-        uint32_t likely = find_logistic(&all, k, sample + 1) - find_logistic(&all, k, sample);
-        if (values[k] != likely * (uint32_t)all.weight[k])
+        const uint32_t below = find_logistic(&all, k, sample), above = find_logistic(&all, k, sample + 1);
+        if (values[k] != (above - below) * (uint32_t)all.weight[k])
+            return 0;
+        int64_t slope = ((int64_t)below + above - 65536) >> 1, scale = all.scale[k];
+        int64_t entry = clip((64 * sample * scale - all.zero[k]) >> 9, 0, TABLE_END) - 8192;
+        if (noted && (parts[SLOPE * room + k] != slope || parts[SCALE * room + k] != scale >> 1 ||
+                      parts[BEYOND * room + k] != halve(entry * slope - 22369622, 13)))
             return 0;
     }
     if (kernel->cumulative(&all, sample) != find_mixture(&all, sample) ||
@@ -293,6 +303,97 @@ static int check_cumulate_deep(const Kernel *kernel) {
     return 1;
 }
 
+/* What the outputs of a column teach, kind by kind. */
+static int check_gradients(const Kernel *kernel) {
+    enum { MOST_OUTPUTS = 15 * MOST_LOGISTICS };
+    const int channels = draw(1, MOST_ADAPTIVE), coded = draw(1, channels), count = draw(1, MOST_LOGISTICS);
+    const int room = (count + LANES - 1) / LANES * LANES, means = count, log_scales = means + channels * count;
+    const int coefficients = log_scales + channels * count;
+    int32_t outputs[MOST_OUTPUTS + LANES], levels[MOST_ADAPTIVE], gradients[MOST_OUTPUTS + LANES];
+    int32_t prior[MOST_LOGISTICS + LANES] = {0}, posterior[MOST_LOGISTICS + LANES] = {0};
+    int32_t parts[MOST_ADAPTIVE * PARTS * (MOST_LOGISTICS + LANES)];
+    int64_t expected[MOST_OUTPUTS] = {0}, pulls[MOST_ADAPTIVE];
+    memset(gradients, 0, sizeof gradients);
+    for (int i = 0; i < MOST_OUTPUTS + LANES; i++)
+        outputs[i] = i < log_scales ? draw(MEAN_LOW, MEAN_HIGH) : draw(-4096, 4096);
+    for (int c = 0; c < channels; c++)
+        levels[c] = draw(0, 255) << MEAN_BITS;
+    for (int k = 0; k < count; k++) {
+        prior[k] = draw(0, 1 << draw(0, WEIGHT_BITS));
+        posterior[k] = draw(0, 1 << draw(0, WEIGHT_BITS));
+    }
+    for (int i = 0; i < MOST_ADAPTIVE * PARTS * room; i++) {
+        const int part = i / room % PARTS, most = draw(0, 1) ? 100 : 32768;
+        parts[i] = part == SLOPE ? draw(-most, most) : part == SCALE ? draw(0, most) : draw(-35499, 30037);
+    }
+    const Evidence evidence = {outputs, levels, prior, posterior, parts, channels, coded, count, room};
+    kernel->find_gradients(&evidence, gradients);
+    for (int k = 0; k < count; k++) {
+        expected[k] = halve(posterior[k] - prior[k], 7);
+        for (int c = 0; c < coded; c++) {
+            const int32_t *part = parts + c * PARTS * room + k;
+            const int first = coefficients + c * (c - 1) / 2 * count + k;
+            pulls[c] = halve((int64_t)posterior[k] * part[SLOPE * room], 15) * part[SCALE * room];
+            expected[means + c * count + k] = pulls[c] = halve(pulls[c], 16);
+            expected[log_scales + c * count + k] = halve((int64_t)posterior[k] * part[BEYOND * room], 18);
+            for (int e = 0; e < c; e++) {
+                const int64_t residual = levels[e] - outputs[means + e * count + k];
+                expected[means + e * count + k] -= halve(outputs[first + e * count] * pulls[c], 10);
+                expected[first + e * count] = halve(pulls[c] * residual, 6);
+            }
+        }
+    }
+    for (int i = 0; i < MOST_OUTPUTS; i++)
+        if (gradients[i] != clip(expected[i], -2047, 2047))
+            return 0;
+    return 1;
+}
+
+/* How changes are pulled and moved. */
+static int check_learner(const Kernel *kernel) {
+    enum { COLUMNS_MOST = 256, FEATURES = 128, BLOCKS = MOST_BLOCKS, WIDTH = BLOCKS * LANES };
+    static int32_t rates[WIDTH], changes[(FEATURES + 1) * WIDTH], moved[(FEATURES + 1) * WIDTH];
+    static int32_t bases[WIDTH], gradients[(COLUMNS_MOST + 1) * WIDTH + LANES], sums[(FEATURES + 1) * WIDTH];
+    static int64_t pulls[(FEATURES + 1) * WIDTH], expected[(FEATURES + 1) * WIDTH];
+    static int16_t weights[FEATURES * WIDTH], woven[COLUMNS_MOST * WIDTH], inputs[COLUMNS_MOST * (FEATURES + 1)];
+    static int16_t seen[COLUMNS_MOST * FEATURES];
+    const int blocks = draw(1, BLOCKS), features = LANES * draw(1, FEATURES / LANES), outputs = blocks * LANES;
+    const int n = draw(0, 3) ? draw(1, 20) : COLUMNS_MOST - draw(0, 1), extreme = !draw(0, 3);
+    const Learner learner = {blocks, features, rates, changes, pulls, weights, bases, gradients, woven, inputs, sums};
+    for (int o = 0; o < outputs; o++)
+        rates[o] = draw(0, 40);
+    for (int i = 0; i < (features + 1) * outputs; i++) {
+        changes[i] = moved[i] = draw(0, 2) ? draw(-4095, 4095) : 4095 - 8190 * draw(0, 1);
+        pulls[i] = expected[i] = draw(0, 3) ? ((int64_t)draw(-1000000, 1000000) << 16) + draw(-9, 9) : draw(-1, 1);
+    }
+    for (int i = 0; i < (n + 1) * outputs + LANES; i++) /* what is behind the last column does not count */
+        gradients[i] = extreme ? -2047 : draw(-2047, 2047) * draw(0, 1);
+    for (int i = 0; i < n * features; i++)
+        seen[i] = (int16_t)(extreme ? 4095 : draw(0, 4095) * draw(0, 1));
+    for (int f = 0; f <= features; f++)
+        for (int i = 0; i < n; i++)
+            for (int o = 0; o < outputs; o++)
+                expected[f * outputs + o] +=
+                    (int64_t)gradients[i * outputs + o] * (f < features ? seen[i * features + f] : 4096);
+    kernel->pull(&learner, seen, n);
+    for (int i = 0; i < (features + 1) * outputs; i++)
+        if (pulls[i] != expected[i])
+            return 0;
+    kernel->move(&learner);
+    for (int f = 0; f <= features; f++)
+        for (int o = 0; o < outputs; o++) {
+            const int64_t was = expected[f * outputs + o];
+            const int step = was > 0 ? rates[o] : was < 0 ? -rates[o] : 0;
+            const int32_t change = clip(moved[f * outputs + o] + step, -4095, 4095);
+            const int place = (o / LANES * (features / 2) + f / 2) * 2 * LANES;
+            const int within = kernel->interleaved ? o % LANES * 2 + f % 2 : o % LANES + f % 2 * LANES;
+            if (pulls[f * outputs + o] != was - (was >> 2) || changes[f * outputs + o] != change ||
+                (f < features ? weights[place + within] != change : bases[o] != 4096 * change))
+                return 0;
+        }
+    return 1;
+}
+
 static int check(const Kernel *kernel) {
     static const int inputs[] = {1, 2, 3, 19, 64, 65, 130};
     static const int32_t most[] = {255, 1023, 32767};
@@ -305,7 +406,10 @@ static int check(const Kernel *kernel) {
                         return 0;
     for (int i = 0; i < 2000; i++)
         if (!check_predict(kernel) || !check_place(kernel) || !check_mixture(kernel) ||
-            !check_cumulate_deep(kernel))
+            !check_cumulate_deep(kernel) || !check_gradients(kernel))
+            return 0;
+    for (int i = 0; i < 20; i++)
+        if (!check_learner(kernel))
             return 0;
     return 1;
 }

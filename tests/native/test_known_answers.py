@@ -21,6 +21,7 @@ from lmzip.errors import InputError, ModelError
 from lmzip.native import backends, packing
 from lmzip.native.backends import describe_backend, find_backend, list_kernels
 from lmzip.native.known_answers import (
+    ADAPTIVE_ANSWERS,
     DEEP_ANSWERS,
     KNOWN_ANSWERS,
     Cells,
@@ -28,6 +29,7 @@ from lmzip.native.known_answers import (
     gives_known_answers,
 )
 from lmzip.native.packing import Kernel
+from lmzip.network.adaptation import Adaptation
 from lmzip.network.backend import NumpyBackend, get_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
@@ -70,6 +72,24 @@ MISTAKES = {
         "(uint32_t)place * images + run->image[i]",
         "(uint32_t)place * images",
     ),
+    "does not adapt": ("adaptation.c", "->seen >= WAIT", "->seen < 0"),
+    "waits for too long": ("adaptation.c", "->seen >= WAIT", "->seen > WAIT"),
+    "adapts but for the constant": ("adaptation_loops.h", "ONE * of_constant[o]", "0"),
+    "has learnt nothing of odd features": (
+        "adaptation_loops.h",
+        "lanes_narrow(to + LANES, second);",
+        "",
+    ),
+    "confuses the weights": ("adaptation_loops.h", "lanes_load(from->prior + k)", "posterior"),
+    "lets a mean alone": ("adaptation_loops.h", "lanes_subtract(means[e],", "lanes_add(means[e],"),
+    "knows no limits": ("adaptation_loops.h", "lanes_set(-LARGEST_GRADIENT)", "lanes_set(-3000)"),
+    "forgets nothing": ("adaptation_loops.h", "before - (before >> FORGET)", "before"),
+    "knows no unit": ("mixture_loops.h", "(DISTANCE_BITS - 1)) - UNIT", "(DISTANCE_BITS - 1))"),
+    "has no residual": (
+        "adaptation_loops.h",
+        "lanes_subtract(lanes_set(from->levels[e]), mean)",
+        "mean",
+    ),
 }
 
 
@@ -105,25 +125,39 @@ def build(folder: Path) -> ModuleType:
 def test_numpy_gives_the_known_answers() -> None:
     backend = get_backend()
 
-    def choose(network: IntegerNetwork, schedule: Schedule, cells: Cells | None) -> Depth:
+    def choose(
+        network: IntegerNetwork, schedule: Schedule, cells: Cells | None, adaptive: bool
+    ) -> Depth:
         precision = None
         if cells:
             precision = Precision(cells.depth, LINEAR, cells.sharpness, cells.flatness)
             assert precision.symbols == cells.symbols
             assert np.array_equal(precision.boundaries, cells.boundaries)
-        return choose_depth(network, schedule, precision)
+        return choose_depth(network, schedule, precision, adaptive)
 
     def make_steps(
-        network: IntegerNetwork, schedule: Schedule, groups: Any, coded: int, cells: Cells | None
+        network: IntegerNetwork,
+        schedule: Schedule,
+        groups: Any,
+        coded: int,
+        cells: Cells | None,
+        adaptive: bool,
     ) -> ArraySteps:
-        return ArraySteps(backend, choose(network, schedule, cells), schedule, groups, coded)
+        depth = choose(network, schedule, cells, adaptive)
+        adaptation = Adaptation(network) if adaptive else None
+        return ArraySteps(backend, depth, schedule, groups, coded, adaptation)
 
     def find_intervals(network: IntegerNetwork, schedule: Schedule, *others: Any) -> Any:
-        depth = choose(network, schedule, others[-1])
-        return encoder._find_intervals(backend, depth, schedule, *others[:-1])
+        samples, groups, span, check, cells, adaptive = others
+        depth = choose(network, schedule, cells, adaptive)
+        adaptation = Adaptation(network) if adaptive else None
+        return encoder._find_intervals(
+            backend, depth, schedule, samples, groups, span, check, adaptation
+        )
 
     assert find_answers(make_steps, find_intervals) == KNOWN_ANSWERS
     assert find_answers(make_steps, find_intervals, Cells()) == DEEP_ANSWERS
+    assert find_answers(make_steps, find_intervals, adaptive=True) == ADAPTIVE_ANSWERS
 
 
 @pytest.mark.parametrize("kernel", list_kernels(), ids=lambda kernel: kernel.name)
