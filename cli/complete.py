@@ -62,8 +62,8 @@ def complete_command(
     Only what is hidden is drawn; all other pixels stay as they are. Prints what the true pixels
     cost under each order, in bits per dimension.
 
-    More context does not always help: thumb-any was not trained to come to a hole in the middle
-    last, and predicts one better with --order raster.
+    More context does not always mean fewer bits: three quarters of holes in the middle take
+    fewer with --order raster, which thumb-any knows better.
     """
     if (region is None) == (mask is None):
         raise click.UsageError("say what to hide, with either --region or --mask")
@@ -89,8 +89,8 @@ def complete_command(
             report.result(f"{image}: {label}", input=image, output=output, model=generator.name,
                           order=name, hidden_pixels=int(hidden.sum()), bpd=bpd)  # fmt: skip
             if name == _CONTEXT and order.permutation is not None:
-                report.warn(image, "no order of the model's training comes to this region last: "
-                            "--order raster may do better")  # fmt: skip
+                report.warn(image, "an order that suits this region alone: the model may predict "
+                            "it better with --order raster")  # fmt: skip
             if each is not None:
                 write_each(Path(each), f"{Path(image).stem}-{name.replace(':', '-')}", drawn, force)
         title = f"{generator.name}, temperature {temperature:g}, seed {seed}"

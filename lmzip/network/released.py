@@ -28,5 +28,5 @@ PURPOSES = {
     "photo": Purpose("photographs", 3.494, "McMaster"),
     "photo-large": Purpose("photographs", 3.432, "McMaster"),
     "thumb-large": Purpose("thumbnails", 3.189, "CIFAR-10"),
-    "thumb-any": Purpose("thumbnails", 3.448, "CIFAR-10, raster"),
+    "thumb-any": Purpose("thumbnails", 3.423, "CIFAR-10, raster"),
 }

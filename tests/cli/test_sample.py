@@ -143,12 +143,12 @@ def test_halves_have_orders_of_the_training_and_holes_a_remark(cli: Cli, model: 
     assert (best["order"], worst["order"]) == ("context", "adversarial")
     assert best["hidden_pixels"] == 32
     result = cli("complete", "a.png", "--region", "centre", "--model", model, "-o", "a2.png")
-    assert "no order of the model's training comes to this region last" in result.err
+    assert "an order that suits this region alone" in result.err
 
 
 def test_the_help_does_not_promise_that_context_helps_with_holes(cli: Cli) -> None:
     text = " ".join(cli("complete", "--help").out.split())
-    assert "a hole in the middle last, and predicts one better with --order raster" in text
+    assert "three quarters of holes in the middle take fewer with --order raster" in text
     assert "less, the more the model could see" not in text
 
 
