@@ -25,8 +25,8 @@ class Purpose(NamedTuple):
 
 PURPOSES = {
     "thumb": Purpose("thumbnails", 3.286, "CIFAR-10"),
-    "photo": Purpose("photographs", 3.494, "McMaster"),
-    "photo-large": Purpose("photographs", 3.432, "McMaster"),
+    "photo": Purpose("photographs", 3.433, "McMaster"),
+    "photo-large": Purpose("photographs", 3.381, "McMaster"),
     "thumb-large": Purpose("thumbnails", 3.189, "CIFAR-10"),
     "thumb-any": Purpose("thumbnails", 3.423, "CIFAR-10, raster"),
 }
