@@ -50,6 +50,8 @@ SPEED_UP = 1.7  # of two workers
 FASTER = {  # how many times as fast as numpy a kernel must be
     "encode a photograph": 2.0,
     "decode a photograph": 3.5,
+    "encode it, not adaptive": 2.0,
+    "decode it, not adaptive": 3.5,
     "decode one thumbnail": 10.0,
     "decode an archive": 2.5,
     "decode 64x64, s-curve": 5.0,
@@ -127,6 +129,7 @@ def measure_kernel(
     one = lmzip.compress(thumbnails[0], model="thumb", threads=1)
     many = lmzip.compress_batch(thumbnails, model="thumb", threads=1)
     whole = lmzip.compress(photograph, model="photo", threads=1)
+    rigid = lmzip.compress(photograph, model="photo", effort="fast", threads=1)
     sixteen = lmzip.compress(deep, model="photo", threads=1)
     walks = {
         order: lmzip.compress(small, model="thumb-any", order=order, threads=1)
@@ -138,6 +141,14 @@ def measure_kernel(
             lambda: lmzip.compress(photograph, model="photo", threads=1),
         ),
         "decode a photograph": (photograph.nbytes, lambda: lmzip.decompress(whole, threads=1)),
+        "encode it, not adaptive": (
+            photograph.nbytes,
+            lambda: lmzip.compress(photograph, model="photo", effort="fast", threads=1),
+        ),
+        "decode it, not adaptive": (
+            photograph.nbytes,
+            lambda: lmzip.decompress(rigid, threads=1),
+        ),
         "decode one thumbnail": (
             thumbnails[0].nbytes,
             lambda: lmzip.decompress(one, threads=1),
