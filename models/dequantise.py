@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lmzip.models.compact import Block, CompactConfig, CompactNetwork
 from lmzip.models.quantise import output_units
+from lmzip.network.adaptation import ONE, SHIFT
 from lmzip.network.integer_network import PIXEL_MAX, IntegerNetwork, Layer
 from lmzip.network.parameters import MEAN_BITS
 from lmzip.network.tuning import list_layers
@@ -53,6 +54,14 @@ class FloatLayer:
             mask_weight[:, taps] = as_tensor(self.layer.mask_weight) * self.factor[:, None]
             parameters["mask_weight"] = mask_weight.view(-1, side, side)
         return {f"{self.name}.{name}": tensor for name, tensor in parameters.items()}
+
+    def adapted(self, changes: npt.NDArray[np.int32]) -> tuple[Tensor, Tensor]:
+        """Return what changes of an output layer that adapts (outputs, features + 1) add to the
+        float weight and bias."""
+        assert self.role == "out"
+        unit = self.factor * 2.0 ** (as_tensor(self.layer.shift) - SHIFT)
+        weight = as_tensor(changes[:, :-1]) * unit[:, None]
+        return weight[:, :, None, None], as_tensor(changes[:, -1]) * ONE * unit
 
 
 def float_layers(integer: IntegerNetwork) -> list[FloatLayer]:

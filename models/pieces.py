@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,8 +15,20 @@ PIXELS = SIDE * SIDE  # of a batch, roughly: many small steps learn more than fe
 Place = tuple[int, int, int]  # image, top, left
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Pieces of one shape, (N, C, h, w), and where each was cut from."""
+
+    levels: Tensor
+    places: tuple[Place, ...]
+
+    @property
+    def pixels(self) -> int:
+        return self.levels[:, 0].numel()
+
+
 class Pieces:
-    """Batches (N, C, h, w) from images (C, H, W), in random sequence.
+    """Batches from images (C, H, W), in random sequence.
 
     Each pixel comes about once before any comes again, so that a few batches of a large collection
     are a sample of it, and as many as make a pass are all of it.
@@ -26,7 +39,7 @@ class Pieces:
         self._generator = torch.Generator().manual_seed(seed)
         self._batches: Iterator[list[Place]] = iter(())
 
-    def draw(self) -> Tensor:
+    def draw(self) -> Batch:
         """Return the next batch."""
         places = next(self._batches, None)
         if places is None:
@@ -34,7 +47,7 @@ class Pieces:
             places = next(self._batches)
         return self._cut(places)
 
-    def spread_out(self, count: int) -> list[Tensor]:
+    def spread_out(self, count: int) -> list[Batch]:
         """Return so many batches at most that do not depend on chance, from all over the images."""
         batches = list(self._make_batches([(0, 0)] * len(self._images)))
         kept = min(count, len(batches))
@@ -66,10 +79,11 @@ class Pieces:
     def _permute(self, count: int) -> Tensor:
         return torch.randperm(count, generator=self._generator)
 
-    def _cut(self, places: Sequence[Place]) -> Tensor:
-        return torch.stack(
-            [self._images[n][:, top : top + SIDE, left : left + SIDE] for n, top, left in places]
-        )
+    def _cut(self, places: Sequence[Place]) -> Batch:
+        pieces = [
+            self._images[n][:, top : top + SIDE, left : left + SIDE] for n, top, left in places
+        ]
+        return Batch(torch.stack(pieces), tuple(places))
 
 
 def _cut_side(side: int, shift: int) -> list[int]:

@@ -20,12 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from lmzip.container.tuning_block import write_tuning
-from lmzip.models.dequantise import dequantise
+from lmzip.models.adaptation_trails import Trails
+from lmzip.models.dequantise import dequantise, float_layers
 from lmzip.models.lmconv import MaskSet
-from lmzip.models.pieces import PIXELS, Pieces
+from lmzip.models.pieces import PIXELS, Batch, Pieces
 from lmzip.models.tuned_layers import Plan, TunedLayers
 from lmzip.network.integer_network import IntegerNetwork
-from lmzip.network.tuning import Tuning
+from lmzip.network.tuning import Tuning, apply_tuning
 from lmzip.order.orders import Order
 from lmzip.progress import Progress, note_progress
 from lmzip.stream.precision import PLAIN_SHARPNESS, Precision
@@ -39,6 +40,7 @@ ESTIMATED = 32  # batches by which a file's size is estimated
 INTERVAL = 128  # steps from one estimate to the next
 WORTH = 5e-4  # of the file: what the last third of the steps must have brought to go on
 TIMED = 4  # steps that are made to see how long one takes
+FOLLOWED = 4  # times that adaptation is followed, as what it starts from is learnt
 HOPELESS = 4  # times as long as a step takes by one thread: several threads hinder each other
 
 Report = Callable[[int, int, float], None]
@@ -54,7 +56,10 @@ class Budget:
 
 
 class Tuner:
-    """Learns a tuning of a network from images (C, H, W): uint8, or int32 of a `precision`."""
+    """Learns a tuning of a network from images (C, H, W): uint8, or int32 of a `precision`.
+
+    Tiles of `adaptive_from` pixels or more are learnt from as the network adapts to them.
+    """
 
     def __init__(
         self,
@@ -63,6 +68,7 @@ class Tuner:
         images: Sequence[Tensor],
         plan: Plan,
         precision: Precision | None = None,
+        adaptive_from: float = math.inf,
     ) -> None:
         self._network, self._order, self._price = network, order, plan.price
         self._floats = dequantise(network).requires_grad_(False)
@@ -70,6 +76,9 @@ class Tuner:
             self._floats.levels = 1 << precision.depth
             self._floats.sharpness = precision.sharpness / PLAIN_SHARPNESS
         self._likelihood = _Likelihood(self._floats)
+        self._out = float_layers(network)[-1]
+        # Deep samples are coded by networks that do not adapt.
+        self._trails = Trails(order, [] if precision else _by_pixel(images), adaptive_from)
         self._layers = TunedLayers(network, plan)
         groups = [
             {"params": [change.parameter], "lr": change.rate, "base": change.rate}
@@ -88,9 +97,13 @@ class Tuner:
         or once the estimates say that what is still to come is not worth the wait.
         """
         began, most, step, spent = time.perf_counter(), budget.steps, 0, 0.0
+        self._trails.follow(self._network)
         start = self._estimate_bits({})
-        estimates = [(0, 0.0)]
+        estimates, followed = [(0, 0.0)], 1
         while spent < 1:
+            if spent >= followed / FOLLOWED:
+                self._trails.follow(apply_tuning(self._network, self.tuning()))
+                followed += 1
             self._make_step(_rate_at(step, spent), _price_at(step, spent))
             step += 1
             spent = max(step / most, (time.perf_counter() - began) / budget.seconds)
@@ -134,18 +147,33 @@ class Tuner:
     def _estimate_bits(self, parameters: dict[str, Tensor]) -> float:
         """Return about how many bits all pixels take, with some parameters in place of others."""
         with torch.no_grad():
-            nats = sum(float(self._nll(p, parameters)) * _pixels(p) for p in self._known)
-        return nats / sum(map(_pixels, self._known)) * self.pixels / math.log(2)
+            nats = sum(float(self._nll(each, parameters)) * each.pixels for each in self._known)
+        return nats / sum(each.pixels for each in self._known) * self.pixels / math.log(2)
 
-    def _nll(self, levels: Tensor, parameters: dict[str, Tensor]) -> Tensor:
+    def _nll(self, batch: Batch, parameters: dict[str, Tensor]) -> Tensor:
+        levels = batch.levels
         height, width = levels.shape[2:]
         if (height, width) not in self._masks:
             self._masks[height, width] = MaskSet(self._order.ranks(height, width))
+        parameters = {**parameters, **self._adapt(batch, parameters)}
         wrapped = {f"network.{name}": tensor for name, tensor in parameters.items()}
         nats: Tensor = torch.func.functional_call(
             self._likelihood, wrapped, (levels, self._masks[height, width])
         )
         return nats.mean()
+
+    def _adapt(self, batch: Batch, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the parameters of the output layer as it has adapted where a piece lies."""
+        if len(batch.places) > 1:  # images too small to adapt to
+            return {}
+        ((image, top, left),) = batch.places
+        middle = top + batch.levels.shape[2] // 2, left + batch.levels.shape[3] // 2
+        changes = self._trails.find_changes(image, *middle)
+        if changes is None:
+            return {}
+        out = dict(self._floats.named_parameters()) | parameters
+        weight, bias = self._out.adapted(changes)
+        return {"out.weight": out["out.weight"] + weight, "out.bias": out["out.bias"] + bias}
 
 
 def learn_tuning(
@@ -156,9 +184,11 @@ def learn_tuning(
     progress: Progress | None = None,
     plan: Plan | None = None,
     precision: Precision | None = None,
+    adaptive_from: float = math.inf,
 ) -> Tuning | None:
     """Learn from images (H, W, C) for so long at most: levels, or deep samples of a `precision`.
 
+    Tiles of `adaptive_from` pixels or more are going to be coded by a network that adapts to them.
     Deep samples are learnt from as if their curve were linear. Returns None if there is too little
     of images or time, or if nothing that was learnt pays.
     """
@@ -188,7 +218,7 @@ def learn_tuning(
         steps = min(steps, int(seconds / took))
         if steps < FEWEST:
             return None
-        tuner = Tuner(network, order, levels, plan, precision)
+        tuner = Tuner(network, order, levels, plan, precision, adaptive_from)
         return tuner.tuning() if tuner.run(Budget(steps, seconds), report) < 0 else None
     finally:
         torch.set_num_threads(before)
@@ -230,8 +260,9 @@ def _choose_threads(trial: Tuner) -> float:
     return min(took.values())
 
 
-def _pixels(levels: Tensor) -> int:
-    return levels[:, 0].numel()
+def _by_pixel(images: Sequence[Tensor]) -> list[npt.NDArray[np.uint8]]:
+    """Return images (C, H, W) as the codec has them: (H, W, C)."""
+    return [image.permute(1, 2, 0).numpy() for image in images]
 
 
 class _Likelihood(nn.Module):

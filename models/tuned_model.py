@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lmzip.container.learning import gather_images
+from lmzip.container.tile_coding import LARGE
 from lmzip.models.tune import learn_tuning
 from lmzip.models.tuned_layers import Plan
 from lmzip.network.deep import deepen
@@ -38,7 +39,7 @@ def write_tuned_model(
     """
     order = expand_orders(base.network.orders)[0]
     images, precision = gather_images(Choice(base, order), pictures, Options())
-    tuning = learn_tuning(base.network, order, images, seconds, progress, PLAN, precision)
+    tuning = learn_tuning(base.network, order, images, seconds, progress, PLAN, precision, LARGE)
     if tuning is None:
         return 0
     notes = {"tuned_from": f"{base.name} {base.fingerprint[:16]}", "images": len(images)}

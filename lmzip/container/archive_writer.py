@@ -129,7 +129,8 @@ def _pack_and_learn(
     if not votes:
         return plain
     choice = max(votes, key=lambda choice: votes[choice])
-    model = learn_model(choice, pictures, options, progress)
+    # Small pictures share streams, and their network stays as it is.
+    model = learn_model(choice, pictures, options, progress, BATCH_PIXELS + 1)
     if model is None:
         return plain
     again = replace(options, effort=DEFAULT)  # classical coders had their chance

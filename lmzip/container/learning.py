@@ -13,6 +13,7 @@ from importlib import import_module
 import numpy as np
 
 from lmzip.container.scaling_choice import choose_sharpness, describe_values
+from lmzip.container.tile_coding import LARGE
 from lmzip.container.tuning_bank import tune_model
 from lmzip.container.tuning_block import write_tuning
 from lmzip.errors import InputError
@@ -25,10 +26,15 @@ from lmzip.stream.precision import Precision
 
 
 def learn_model(
-    choice: Choice, pictures: Sequence[Picture], options: Options, progress: Progress | None
+    choice: Choice,
+    pictures: Sequence[Picture],
+    options: Options,
+    progress: Progress | None,
+    adaptive_from: int = LARGE,
 ) -> Model | None:
     """Return a model as it is after learning from pictures; None if they are too few to pay.
 
+    Tiles of `adaptive_from` pixels or more are going to be coded by a network that adapts to them.
     Raises InputError if torch is not installed.
     """
     try:
@@ -37,8 +43,15 @@ def learn_model(
         raise InputError('effort "max" needs torch: pip install "lmzip[train]"') from error
     model, order = choice
     images, precision = gather_images(choice, pictures, options)
-    budget = 60 * options.minutes, progress
-    tuning = tune.learn_tuning(model.network, order, images, *budget, precision=precision)
+    tuning = tune.learn_tuning(
+        model.network,
+        order,
+        images,
+        60 * options.minutes,
+        progress,
+        precision=precision,
+        adaptive_from=adaptive_from,
+    )
     if tuning is None:
         return None
     tuned = tune_model(model, write_tuning(tuning, model.network))

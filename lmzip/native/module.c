@@ -26,6 +26,7 @@ static PyMethodDef methods[] = {
     {"refine_step", refine_step, METH_VARARGS, NULL},
     {"finish_channel", finish_channel, METH_VARARGS, NULL},
     {"encode_span", encode_span, METH_VARARGS, NULL},
+    {"copy_changes", copy_changes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

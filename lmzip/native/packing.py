@@ -55,9 +55,14 @@ def pack_network(network: IntegerNetwork, kernel: Kernel) -> Capsule:
 def pad_outputs(values: Array) -> npt.NDArray[np.int32]:
     """Fill up the last axis, a layer's outputs, with zeros to whole blocks."""
     *rows, outputs = values.shape
-    padded = np.zeros((*rows, -(-outputs // LANES) * LANES), np.int32)
+    padded = np.zeros((*rows, pad_to_blocks(outputs)), np.int32)
     padded[..., :outputs] = values
     return padded
+
+
+def pad_to_blocks(count: int) -> int:
+    """Return how many numbers there are in the whole blocks that so many take."""
+    return -(-count // LANES) * LANES
 
 
 def _pack(network: IntegerNetwork, kernel: Kernel) -> Capsule:

@@ -7,6 +7,7 @@
 #include "python_support.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const RUN_CAPSULE = "lmzip.native.run";
 
@@ -244,6 +245,32 @@ static void give_frequencies(RunObject *object) {
         find_deep_frequencies(&object->run, object->frequencies);
     else
         find_frequencies(&object->run, object->frequencies);
+}
+
+/* copy_changes(run, room): copy what adaptation has changed so far, [feature, then the constant][output],
+ * whole blocks of either. */
+PyObject *copy_changes(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *capsule, *room;
+    if (!PyArg_ParseTuple(args, "OO", &capsule, &room))
+        return NULL;
+    const RunObject *object = PyCapsule_GetPointer(capsule, RUN_CAPSULE);
+    if (!object)
+        return NULL;
+    if (!object->run.adaptation) {
+        PyErr_SetString(PyExc_ValueError, "this run does not adapt");
+        return NULL;
+    }
+    const Learner *learner = &object->adaptation.learner;
+    const size_t count = ((size_t)learner->features + 1) * learner->blocks * LANES;
+    Holdings holdings = {NULL, NULL, 0, 0};
+    int32_t *to = borrow(&holdings, room, count, 4, 1);
+    if (to)
+        memcpy(to, learner->changes, count * sizeof *to);
+    release(&holdings);
+    if (!to)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* begin_step(run, start, stop): evaluate the network and give the frequencies of the first channel's

@@ -35,6 +35,7 @@ PyObject *begin_step(PyObject *self, PyObject *args);
 PyObject *refine_step(PyObject *self, PyObject *args);
 PyObject *finish_channel(PyObject *self, PyObject *args);
 PyObject *encode_span(PyObject *self, PyObject *args);
+PyObject *copy_changes(PyObject *self, PyObject *args);
 
 extern const char *const NETWORK_CAPSULE;
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lmzip.native.packing import Kernel, pack_network, pad_outputs
+from lmzip.native.packing import Kernel, pack_network, pad_outputs, pad_to_blocks
+from lmzip.network.adaptation import Watch
 from lmzip.network.deep import deepen
 from lmzip.network.engine import find_predictor_sets, find_predictor_taps
 from lmzip.network.integer_network import PREDICTOR_TAPS, IntegerNetwork, Layer
@@ -105,11 +106,13 @@ def find_intervals(
     check: Callable[[], None] | None = None,
     precision: Precision | None = None,
     adaptive: bool = False,
+    watch: Watch | None = None,
 ) -> tuple[list[tuple[Int32s, Int32s]], Int64s]:
     """Return what the encoder needs of samples (places, images, channels), and what they cost.
 
     For each group the intervals [left, right) of all its symbols in the sequence of its stream,
-    and the code lengths (places, images, channels) in units of 2^-16 bit.
+    and the code lengths (places, images, channels) in units of 2^-16 bit. A `watch` sees what an
+    adaptive network has learnt after each step.
     """
     from lmzip.native import _kernels
 
@@ -127,9 +130,20 @@ def find_intervals(
         if check:
             check()
         _kernels.encode_span(run, start, stop, schedule.steps, starts, left, right, costs)
+        if watch:
+            watch(stop, _copy_changes(run, network))
     bounds = symbols * coded * pixels * np.concatenate([[0], np.cumsum(groups)])
     streams = [slice(first, last) for first, last in itertools.pairwise(bounds)]
     return [(left[stream], right[stream]) for stream in streams], costs
+
+
+def _copy_changes(run: Capsule, network: IntegerNetwork) -> Int32s:
+    from lmzip.native import _kernels
+
+    outputs, _, features = network.out.weight.shape
+    room = np.empty((pad_to_blocks(features) + 1, pad_to_blocks(outputs)), np.int32)
+    _kernels.copy_changes(run, room)
+    return np.concatenate([room[:features], room[-1:]])[:, :outputs].T
 
 
 def _make_run(

@@ -9,6 +9,7 @@ differ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ WAIT = 64  # pixels, at least, from one move to the next
 FORGET = 2  # what pulls at a change loses 2^-2 of itself with each move
 RATES = (32, 24, 3, 32)  # of logits, means, log-scales, coefficients
 MOST_FEATURES = 127  # so that 32 bits hold every sum of changes and features
+
+
+Watch = Callable[[int, Int32s], None]
+"""Called with the places coded so far, and the changes by then: (outputs, features + 1)."""
 
 
 def can_adapt(network: IntegerNetwork) -> bool:
@@ -67,3 +72,8 @@ class Adaptation:
         self._changes += self._rates * np.sign(self._pull)
         self._changes.clip(-MOST, MOST, out=self._changes)
         self._pull -= np.floor(self._pull / (1 << FORGET))
+
+    @property
+    def changes(self) -> Int32s:
+        """The changes of each output, for each feature and then the constant."""
+        return self._changes.astype(np.int32)

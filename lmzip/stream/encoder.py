@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
-from lmzip.network.adaptation import Adaptation
+from lmzip.network.adaptation import Adaptation, Watch
 from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
 from lmzip.network.integer_network import IntegerNetwork
@@ -56,13 +56,14 @@ def encode_images(
     span: int | None = None,
     check: Check | None = None,
     adaptive: bool = False,
+    watch: Watch | None = None,
 ) -> list[Stream]:
     """Encode images (N, H, W, C): one stream for each group of consecutive ones.
 
     C is the network's number of channels, or 1: then the network sees three equal channels and
     only the first is coded. Samples are of 8 bits unless a `precision` is given. `groups` are the
     numbers of images a stream; one stream by default. An `adaptive` network learns from the image
-    as it goes, of which there is but one then.
+    as it goes, of which there is but one then; a `watch` sees what it has learnt after each step.
     """
     count, height, width, _ = images.shape
     groups = groups or [count]
@@ -71,14 +72,14 @@ def encode_images(
     samples = to_sequence(images, schedule)  # (places, images, coded)
     if isinstance(backend, Kernel):
         intervals, costs = runs.find_intervals(
-            backend, network, schedule, samples, groups, span, check, precision, adaptive
+            backend, network, schedule, samples, groups, span, check, precision, adaptive, watch
         )
     else:
         with threadpool_limits(1, "blas"):
             depth = choose_depth(network, schedule, precision, adaptive)
             adaptation = Adaptation(network) if adaptive else None
             intervals, costs = _find_intervals(
-                backend, depth, schedule, samples, groups, span, check, adaptation
+                backend, depth, schedule, samples, groups, span, check, adaptation, watch
             )
     by_image = from_sequence(costs, schedule)
     streams, first = [], 0
@@ -97,6 +98,7 @@ def _find_intervals(
     span: int | None,
     check: Check | None = None,
     adaptation: Adaptation | None = None,
+    watch: Watch | None = None,
 ) -> tuple[list[tuple[Int32s, Int32s]], npt.NDArray[np.int64]]:
     """Do what `lmzip.native.runs.find_intervals` does, with an array library."""
     pixels, count, coded = samples.shape
@@ -122,6 +124,8 @@ def _find_intervals(
         if adaptation is not None:
             assert isinstance(mixture, Mixture)
             adaptation.learn(mixture.gradients())
+            if watch:
+                watch(stop, adaptation.changes)
     bounds = [0, *np.cumsum(groups).tolist()]
     by_group = [
         _in_stream_order(intervals[..., first:last], schedule)

@@ -17,7 +17,7 @@ def draw_pass(pieces: Pieces, pixels: int) -> list[Tensor]:
     """Draw until so many pixels have come."""
     batches = []
     while pixels > 0:
-        batches.append(pieces.draw())
+        batches.append(pieces.draw().levels)
         pixels -= batches[-1][:, 0].numel()
     return batches
 
@@ -45,8 +45,20 @@ def test_small_images_come_whole_and_together() -> None:
 def test_what_is_spread_out_does_not_depend_on_chance() -> None:
     image = numbered_image(6 * SIDE, 6 * SIDE)
     ours, theirs = (Pieces([image], seed).spread_out(4) for seed in (0, 1))
-    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
-    tops = [int(batch.min()) // (6 * SIDE) for batch in ours]
+    assert [batch.places for batch in ours] == [batch.places for batch in theirs]
+    tops = [int(batch.levels.min()) // (6 * SIDE) for batch in ours]
     assert len(ours) == 4
     assert max(tops) - min(tops) >= 3 * SIDE  # from all over the image
     assert len(Pieces([image]).spread_out(1000)) == 36
+
+
+def test_batches_know_where_they_were_cut() -> None:
+    images = [numbered_image(3 * SIDE, 2 * SIDE), numbered_image(20, 30), numbered_image(20, 30)]
+    pieces = Pieces(images)
+    for batch in [*pieces.spread_out(100), *(pieces.draw() for _ in range(10))]:
+        assert batch.pixels == batch.levels[:, 0].numel()
+        assert len(batch.places) == len(batch.levels)
+        for levels, (image, top, left) in zip(batch.levels, batch.places, strict=True):
+            height, width = levels.shape[1:]
+            whole = images[image][:, top : top + height, left : left + width]
+            assert torch.equal(levels, whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -43,8 +44,9 @@ def learn(network: IntegerNetwork, plan: Plan, steps: int) -> Tuning:
     return tuner.tuning()
 
 
-def file_size(network: IntegerNetwork) -> int:
-    (stream,) = encode_images(network, RASTER, unusual_image()[None], get_backend())
+def file_size(network: IntegerNetwork, adaptive: bool = False) -> int:
+    images = unusual_image()[None]
+    (stream,) = encode_images(network, RASTER, images, get_backend(), adaptive=adaptive)
     return len(stream.data)
 
 
@@ -54,6 +56,23 @@ def test_a_tuning_pays_for_itself() -> None:
         data = write_tuning(learn(network, plan, 80), network)
         tuned = apply_tuning(network, read_tuning(data, network))
         assert file_size(tuned) + len(data) < 0.98 * file_size(network)
+
+
+def test_what_adaptation_brings_anyway_is_not_learnt() -> None:
+    """A tuning that knows of adaptation is smaller, and costs less beside it."""
+    network = compact_network()
+    levels = torch.from_numpy(unusual_image()).permute(2, 0, 1)
+    sizes = {}
+    for adaptive_from in (1.0, math.inf):
+        tuner = Tuner(network, RASTER, [levels], Plan(rate=1e-2), adaptive_from=adaptive_from)
+        change = tuner.run(Budget(80))
+        data = write_tuning(tuner.tuning(), network)
+        tuned = apply_tuning(network, read_tuning(data, network))
+        sizes[adaptive_from] = len(data) + file_size(tuned, adaptive=True)
+        if adaptive_from == 1:
+            real = sizes[1] / file_size(network, adaptive=True) - 1
+            assert abs(real - change) < 0.04
+    assert sizes[1] < sizes[math.inf]
 
 
 def test_only_multiples_of_the_steps_are_sent() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from support.networks import compact_network, harsh_images, random_network, smooth_images
 
 from lmzip.native import known_answers
 from lmzip.native.backends import list_kernels
 from lmzip.native.known_answers import make_adaptive_network
-from lmzip.network.backend import get_backend
+from lmzip.native.packing import Kernel
+from lmzip.network.backend import Backend, get_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import compile_schedule
@@ -35,6 +37,31 @@ def check_all(network: IntegerNetwork, order: Order, images: Pixels) -> None:
         shape = images.shape[1:]
         decoded = decode_images(network, order, shape, [found.data], [1], kernel, adaptive=True)
         assert np.array_equal(decoded, images), kernel
+
+
+def test_a_watch_sees_the_same_changes_everywhere() -> None:
+    network, order = random_network(), Order("raster")
+    images = smooth_images(1, 20, 31, noise=10)
+
+    def watch_all(backend: Backend | Kernel) -> list[tuple[int, npt.NDArray[np.int32]]]:
+        seen: list[tuple[int, npt.NDArray[np.int32]]] = []
+        encode_images(
+            network, order, images, backend, adaptive=True, watch=lambda *each: seen.append(each)
+        )
+        return seen
+
+    expected = watch_all(get_backend())
+    places, changes = zip(*expected, strict=True)
+    starts = compile_schedule(order, 20, 31, network.layers).starts
+    assert list(places) == starts[1:].tolist()
+    outputs, _, features = network.out.weight.shape
+    assert changes[0].shape == (outputs, features + 1)
+    assert not changes[0].any()
+    assert changes[-1].any()
+    for kernel in KERNELS:
+        for (place, ours), (stop, theirs) in zip(watch_all(kernel), expected, strict=True):
+            assert place == stop
+            assert np.array_equal(ours, theirs), kernel
 
 
 def scattered_order(height: int, width: int, apart: int) -> Order:
