@@ -10,8 +10,8 @@
     python benchmarks/pictures.py                             (the README's pictures)
 
 Reads everything in benchmarks/results: JSON of the scripts and of `lmzip bench`, and plain texts,
-which are copied. Sections of RESULTS.md that were not measured again stay as they are. The README's
-tables go between two markers, but for sets called deep-*; the rest of the README stays as it is.
+which are copied. Sections of RESULTS.md and tables of the README that were not measured again stay
+as they are. The README's tables go between two markers, but for sets called deep-*.
 """
 
 from __future__ import annotations
@@ -91,18 +91,35 @@ def _verdict(codec: dict[str, Any]) -> str:
     return f"fails on {len(codec['failures'])}" if codec["failures"] else "yes"
 
 
-def render_readme(documents: dict[str, Any]) -> str:
-    """Return the README's tables: bits and speeds on each data set, and each machine once."""
-    parts = []
-    benches = [document for document in documents.values() if "codecs" in document]
-    for number, document in enumerate(benches):
-        rows = [[_bench_cells(codec)[i] for i in (0, 1, 5, 6)] for codec in document["codecs"]]
-        table = _table(("codec", "bpd", "encode MB/s", "decode MB/s"), rows)
-        parts.append(f"**{_title(document)}**\n\n{table}")
-        machines = [_describe(bench["machine"]) for bench in benches[number : number + 2]]
-        if machines[0] != machines[-1] or len(machines) == 1:
-            parts.append(f"{machines[0]}\n")
+def render_readme(documents: dict[str, Any], old: str = "") -> str:
+    """Return the README's tables: bits and speeds on each data set, and each machine once.
+
+    Tables of the old ones that were not measured again stay as they are.
+    """
+    tables = _read_tables(old)
+    for document in documents.values():
+        if "codecs" in document:
+            rows = [[_bench_cells(codec)[i] for i in (0, 1, 5, 6)] for codec in document["codecs"]]
+            table = _table(("codec", "bpd", "encode MB/s", "decode MB/s"), rows)
+            tables[_title(document)] = table, _describe(document["machine"])
+    parts, machines = [], [machine for _, machine in tables.values()]
+    for (title, (table, machine)), next_one in zip(
+        tables.items(), [*machines[1:], None], strict=True
+    ):
+        parts.append(f"**{title}**\n\n{table}")
+        if machine != next_one:
+            parts.append(f"{machine}\n")
     return "\n".join(parts).rstrip()
+
+
+def _read_tables(text: str) -> dict[str, tuple[str, str]]:
+    """Return the tables of a README by title, each with the line that names its machine."""
+    form = re.compile(r"^\*\*(.+)\*\*\n\n((?:\|.*\n)+)\n?(Measured on .*)?", re.MULTILINE)
+    tables, machine = {}, ""
+    for title, table, named in reversed(form.findall(text)):
+        machine = named or machine  # consecutive tables share a line
+        tables[title] = table, machine
+    return dict(reversed(tables.items()))
 
 
 def _title(document: dict[str, Any]) -> str:
@@ -163,7 +180,8 @@ def main(results: Path, output: Path, readme: Path) -> None:
     page = render_results(documents, texts)
     output.write_text(keep_sections(output.read_text(), page) if output.exists() else page)
     shown = {name: each for name, each in documents.items() if not name.startswith("deep-")}
-    readme.write_text(insert_between(readme.read_text(), render_readme(shown)))
+    page = readme.read_text()
+    readme.write_text(insert_between(page, render_readme(shown, page)))
     click.echo(f"{output} and {readme}: {len(documents)} results, {len(texts)} texts")
 
 

@@ -123,12 +123,23 @@ def test_a_readme_without_markers_is_left_alone(results: ModuleType) -> None:
 
 
 def test_a_machine_is_named_once_for_all_its_tables(results: ModuleType) -> None:
-    other = BENCH | {"machine": MACHINE | {"processor": "Slide rule"}}
-    assert results.render_readme({"a": BENCH, "b": BENCH}).count("Measured on Abacus 9") == 1
-    both = results.render_readme({"a": BENCH, "b": BENCH, "c": other})
+    second = BENCH | {"data": "photographs"}
+    other = BENCH | {"data": "scans", "machine": MACHINE | {"processor": "Slide rule"}}
+    assert results.render_readme({"a": BENCH, "b": second}).count("Measured on Abacus 9") == 1
+    both = results.render_readme({"a": BENCH, "b": second, "c": other})
     assert [line.split(",")[0] for line in both.splitlines() if "Measured" in line] == [
         "Measured on Abacus 9", "Measured on Slide rule",
     ]  # fmt: skip
+
+
+def test_tables_that_were_not_measured_again_stay(results: ModuleType) -> None:
+    other = BENCH | {"data": "photographs", "machine": MACHINE | {"processor": "Slide rule"}}
+    both = results.render_readme({"a": BENCH, "b": other})
+    assert results.render_readme({"b": other}, both) == both
+    assert results.render_readme({}, both) == both
+    same = results.render_readme({"b": other | {"machine": MACHINE}}, both)
+    assert same == results.render_readme({"a": BENCH, "b": other | {"machine": MACHINE}})
+    assert results.render_readme({"a": BENCH}, same) == same  # whose machine is named below both
 
 
 def test_the_chart_shows_the_smallest_setting_of_each_codec(
