@@ -202,6 +202,8 @@ def learn_tuning(
     plan = plan or Plan()
     if precision is not None:
         plan = plan.for_depth(precision.depth)
+    elif any(image[0].numel() >= adaptive_from for image in levels):
+        plan = plan.beside_adaptation()
     steps = PASSES * sum(image[0].numel() for image in levels) // PIXELS
     if steps < FEWEST:
         return None

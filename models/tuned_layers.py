@@ -49,6 +49,15 @@ class Plan:
         share = 2.0 ** ((8 - depth) / 4)
         return replace(self, rate=share * self.rate, weight_rate=share * self.weight_rate)
 
+    def beside_adaptation(self) -> Plan:
+        """Return a plan for a network that adapts: what is left to learn asks for smaller steps."""
+        return replace(
+            self,
+            rate=self.rate * 2 / 3,
+            weight_rate=self.weight_rate / 2,
+            weight_step=self.weight_step * 2,
+        )
+
 
 class Change:
     """One kind of change of one layer: a float parameter, and the integers it stands for."""
