@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from support.networks import compact_network, smooth_images, write_model
 
 import lmzip
+from lmzip.models.adaptation_trails import Trails
 from lmzip.models.tuned_layers import Plan
 
 
@@ -81,6 +83,29 @@ def test_pictures_of_an_archive_learn_together(monkeypatch: pytest.MonkeyPatch) 
     assert lmzip.read_info(data).tuning
     with lmzip.open_archive(data) as archive:
         assert all(np.array_equal(a, b) for a, b in zip(archive, images, strict=True))
+
+
+def test_adaptation_is_followed_where_it_takes_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture in a stream of its own is coded adaptively, one that shares a stream is not."""
+    asked: list[tuple[int, float]] = []
+
+    class Recorded(Trails):
+        def __init__(self, order: Any, images: Any, least_pixels: float) -> None:
+            super().__init__(order, images, least_pixels)
+            asked.append((images[0].size // 3, least_pixels))
+
+    monkeypatch.setattr("lmzip.models.tune.Trails", Recorded)
+    monkeypatch.setattr("lmzip.models.tune.PASSES", 12)
+    image = np.tile(unusual_image(), (2, 2, 1))  # 192x160
+    options = lmzip.Options(model="small", effort="max", minutes=20)
+    picture = lmzip.Picture(image, lmzip.MODES["RGB"])
+    lmzip.compress_picture(picture, options)
+    assert all(pixels >= least for pixels, least in asked if least < math.inf)
+    assert any(least < math.inf for _, least in asked)
+    asked.clear()
+    lmzip.pack_archive([(None, picture)], options)
+    assert asked
+    assert all(pixels < least for pixels, least in asked)
 
 
 def test_what_is_too_small_to_learn_from_is_left_alone() -> None:
