@@ -38,6 +38,7 @@ PASSES = 64  # how often each pixel is looked at, if there is time and it goes o
 FEWEST = 2 * WARMUP  # steps: less is too little to learn anything that pays
 ESTIMATED = 32  # batches by which a file's size is estimated
 INTERVAL = 128  # steps from one estimate to the next
+SURE = 4  # passes over the images before it may end early
 WORTH = 5e-4  # of the file: what the last third of the steps must have brought to go on
 TIMED = 4  # steps that are made to see how long one takes
 FOLLOWED = 4  # times that adaptation is followed, as what it starts from is learnt
@@ -97,6 +98,7 @@ class Tuner:
         or once the estimates say that what is still to come is not worth the wait.
         """
         began, most, step, spent = time.perf_counter(), budget.steps, 0, 0.0
+        sure = max(2 * FREE, SURE * self.pixels // PIXELS)
         self._trails.follow(self._network)
         start = self._estimate_bits({})
         estimates, followed = [(0, 0.0)], 1
@@ -109,7 +111,7 @@ class Tuner:
             spent = max(step / most, (time.perf_counter() - began) / budget.seconds)
             if step % INTERVAL == 0 or spent >= 1:
                 estimates.append((step, self._estimate() / start - 1))
-                if not _is_worth_it(estimates):
+                if step >= sure and not _is_worth_it(estimates):
                     most = min(most, math.ceil(step / (1 - COOLING)))
                     spent = max(spent, step / most)
             if report:
@@ -243,7 +245,7 @@ def _is_worth_it(estimates: Sequence[tuple[int, float]]) -> bool:
     """Whether the last third of the steps brought enough to go on."""
     last, now = estimates[-1]
     then = min(estimates, key=lambda estimate: abs(estimate[0] - 2 * last / 3))
-    return last < 2 * FREE or then[1] - now >= WORTH
+    return then[1] - now >= WORTH
 
 
 def _choose_threads(trial: Tuner) -> float:
