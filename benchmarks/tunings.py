@@ -1,21 +1,26 @@
 """What tunings bring: the bank at the default effort, and learning with --effort max.
 
-    python benchmarks/tunings.py bank --data PHOTOS [--save DIR]
+    python benchmarks/tunings.py bank --data PHOTOS [--more FOLDER] [--save DIR]
     python benchmarks/tunings.py files --data PHOTOS [--save DIR]
     python benchmarks/tunings.py archives --data PHOTOS [--minutes 10] [--save DIR]
     python benchmarks/tunings.py collection --data MNIST [--minutes 10] [--save DIR]
 
 Every file is decoded and compared. `bank` and `archives` also take a set unlike what the networks
 were trained on, made from the photographs: chroma at half resolution and back, a little grain in
-luma, gamma 1.2, the channels rotated. `collection` takes MNIST's test images, digits, and compares
-with JPEG XL on one sheet of all of them.
+luma, gamma 1.2, the channels rotated. `bank` sees besides that no picture of other folders, or
+image of CIFAR-10, gets larger. `collection` takes MNIST's test images, digits, and compares with
+JPEG XL on one sheet of all of them.
+
+Large pictures are compared with the default effort twice: as it is, and without adaptation, which
+learns while it codes a part of what tunings bring.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from unittest import mock
 
@@ -27,7 +32,7 @@ from PIL import Image
 
 import lmzip
 from lmzip import MODES, Options, Picture
-from lmzip.container import bank_choice
+from lmzip.container import bank_choice, tile_coding
 from lmzip.container.archive_writer import pack_archive
 from lmzip.container.image_writer import compress_picture
 from lmzip.formats import read_picture
@@ -35,6 +40,7 @@ from lmzip.models.data_files import read_data_set
 
 DECODES = 3  # of which the fastest counts
 SHEET = 100  # images along each side
+IMAGES = 1000  # of CIFAR-10 that are looked at one by one
 
 
 def read_photographs(folder: Path) -> dict[str, Pixels]:
@@ -68,11 +74,38 @@ def no_bank() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def no_adaptation() -> Iterator[None]:
+    with mock.patch.object(tile_coding, "choose_adaptation", return_value=None):
+        yield
+
+
 def compress(image: Pixels, effort: str = "default") -> bytes:
     """Compress an image, and see that it comes back."""
     file = compress_picture(Picture(image, MODES["RGB"]), Options(effort=effort))
     assert np.array_equal(lmzip.decompress(file), image)
     return file
+
+
+def find_largest_growth(pictures: Iterable[Picture]) -> int:
+    """Return by how many bytes the bank makes a file larger at most."""
+    growth = -sys.maxsize
+    for picture in pictures:
+        after = len(compress_picture(picture))
+        with no_bank():
+            growth = max(growth, after - len(compress_picture(picture)))
+    return growth
+
+
+def read_more(folder: Path) -> Iterator[Picture]:
+    """Return the undamaged pictures of a folder, or images of CIFAR-10."""
+    if (folder / "cifar-10-batches-bin").is_dir():
+        images = read_data_set("cifar10", [folder], "test")[:IMAGES].transpose(0, 2, 3, 1)
+        yield from (Picture(np.ascontiguousarray(image), MODES["RGB"]) for image in images)
+        return
+    for path in sorted(folder.glob("*.png")):
+        with suppress(lmzip.LmzipError):
+            yield read_picture(path.read_bytes()).picture
 
 
 def compress_all(images: Sequence[Pixels], options: Options, mode: str = "RGB") -> bytes:
@@ -102,6 +135,10 @@ def at_least(what: str, share: float, before: int, after: int) -> Bar:
     return Bar(what, change(before, after), f"-{100 * share:.1f} %", after <= (1 - share) * before)
 
 
+def not_larger(what: str, worst: int) -> Bar:
+    return Bar(f"{what}, the worst file", f"{worst:+} B", "+1 B", worst <= 1)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """What tunings bring."""
@@ -114,17 +151,19 @@ minutes = click.option("--minutes", type=float, default=10.0, show_default=True)
 
 @main.command()
 @data
+@click.option("--more", type=click.Path(exists=True, path_type=Path), multiple=True)
 @save
-def bank(data: Path, save: Path | None) -> None:
-    """The default effort with and without the bank."""
+def bank(data: Path, more: Sequence[Path], save: Path | None) -> None:
+    """The default effort with and without the bank, and without adaptation either."""
     results = Results("tunings-bank", "The bank of tunings, default effort", threads=0)
-    table = Table(
-        "one file each", ["set", "without", "with", "change", "tuned", "worst", "choosing"]
-    )
+    columns = ["set", "not adaptive", "without", "with", "change", "tuned", "worst", "choosing"]
+    table = Table("one file each", columns)
     least = {"photographs": 0.005, "unlike the training set": 0.015}
     for name, images in make_sets(data).items():
         with no_bank():
             before = {key: len(compress(image)) for key, image in images.items()}
+            with no_adaptation():
+                static = sum(len(compress(image)) for image in images.values())
         after, seconds, tuned = {}, [], 0
         for key, image in images.items():
             after[key] = len(file := compress(image))
@@ -138,12 +177,16 @@ def bank(data: Path, save: Path | None) -> None:
             seconds.append(time.perf_counter() - began - plain)
         worst = max(after[key] - before[key] for key in images)
         totals = sum(before.values()), sum(after.values())
-        sizes = *map("{:,}".format, totals), change(*totals)
+        sizes = *map("{:,}".format, (static, *totals)), change(*totals)
         chosen, extra = f"{tuned} of {len(images)}", f"{np.median(seconds):.2f} s"
         table.rows.append([name, *sizes, chosen, f"{worst:+,} B", extra])
-        results.bars.append(at_least(f"{name}, with the bank", least[name], *totals))
-        results.bars.append(Bar(f"{name}, the worst file", f"{worst:+} B", "+1 B", worst <= 1))
+        results.bars += [
+            at_least(f"{name}, by the bank", least[name], *totals),
+            at_least(f"{name}, by the bank and adaptation", least[name], static, totals[1]),
+            not_larger(name, worst),
+        ]
     results.tables.append(table)
+    results.bars += [not_larger(each.name, find_largest_growth(read_more(each))) for each in more]
     results.finish(save)
 
 
@@ -153,25 +196,32 @@ def bank(data: Path, save: Path | None) -> None:
 def files(data: Path, save: Path | None) -> None:
     """One file each, --effort max against the default."""
     results = Results("tunings-files", "Files that bring their own tuning", threads=0)
-    table = Table("--effort max", ["file", "default", "max", "change", "seconds", "decoding"])
-    before, after, longest, ratios = 0, 0, 0.0, []
+    columns = ["file", "not adaptive", "default", "max", "change", "seconds", "decoding"]
+    table = Table("--effort max", columns)
+    totals, longest, ratios = np.zeros(3, int), 0.0, []
     for name, image in read_photographs(data).items():
+        with no_adaptation():
+            static = compress(image)
         plain = compress(image)
         began = time.perf_counter()
         tuned = compress(image, "max")
         seconds = time.perf_counter() - began
         ratios.append(time_decoding(tuned) / time_decoding(plain))
-        before, after = before + len(plain), after + len(tuned)
         longest = max(longest, seconds)
-        sizes = f"{len(plain):,}", f"{len(tuned):,}", change(len(plain), len(tuned))
-        table.rows.append([name, *sizes, f"{seconds:.0f}", f"{ratios[-1]:.2f}"])
+        sizes = len(static), len(plain), len(tuned)
+        totals += sizes
+        row = [name, *map("{:,}".format, sizes), change(*sizes[1:])]
+        table.rows.append([*row, f"{seconds:.0f}", f"{ratios[-1]:.2f}"])
         click.echo("  ".join(table.rows[-1]), err=True)
-    table.rows.append(["all", f"{before:,}", f"{after:,}", change(before, after), "", ""])
+    table.rows.append(["all", *map("{:,}".format, totals), change(*totals[1:]), "", ""])
     results.tables.append(table)
     ratio = float(np.median(ratios))
-    results.bars.append(at_least("--effort max", 0.012, before, after))
-    results.bars.append(Bar("seconds, the longest", f"{longest:.0f}", "120", longest <= 120))
-    results.bars.append(Bar("decoding, of the default", f"{ratio:.2f}", "1.05", ratio <= 1.05))
+    results.bars += [
+        at_least("--effort max, of the default", 0.012, *totals[1:]),
+        at_least("--effort max, of the default that is not adaptive", 0.012, *totals[::2]),
+        Bar("seconds, the longest", f"{longest:.0f}", "120", longest <= 120),
+        Bar("decoding, of the default", f"{ratio:.2f}", "1.05", ratio <= 1.05),
+    ]
     results.finish(save)
 
 
@@ -183,18 +233,26 @@ def archives(data: Path, save: Path | None, minutes: float) -> None:
     """All photographs in one archive, --effort max against the default."""
     title = f"Archives that bring their own tuning ({minutes:g} minutes of learning)"
     results = Results("tunings-archives", title, threads=0)
-    table = Table("--effort max", ["set", "default", "max", "change", "seconds"])
+    columns = ["set", "not adaptive", "default", "max", "change", "seconds"]
+    table = Table("--effort max", columns)
     least = {"photographs": 0.02, "unlike the training set": 0.04}
     for name, images in make_sets(data).items():
         pictures = list(images.values())
+        with no_adaptation():
+            static = compress_all(pictures, Options())
         plain = compress_all(pictures, Options())
         began = time.perf_counter()
         tuned = compress_all(pictures, Options(effort="max", minutes=minutes))
         seconds = time.perf_counter() - began
-        sizes = len(plain), len(tuned)
-        table.rows.append([name, *map("{:,}".format, sizes), change(*sizes), f"{seconds:.0f}"])
+        sizes = len(static), len(plain), len(tuned)
+        row = [name, *map("{:,}".format, sizes), change(*sizes[1:])]
+        table.rows.append([*row, f"{seconds:.0f}"])
         click.echo("  ".join(table.rows[-1]), err=True)
-        results.bars.append(at_least(f"archive of {name}", least[name], *sizes))
+        what = f"archive of {name}"
+        results.bars += [
+            at_least(f"{what}, of the default", least[name], *sizes[1:]),
+            at_least(f"{what}, of the default that is not adaptive", least[name], *sizes[::2]),
+        ]
     results.tables.append(table)
     results.finish(save)
 
