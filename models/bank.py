@@ -55,7 +55,9 @@ class Kind:
     held_out: Crops
 
 
-def gather_kinds(folders: Sequence[Path], crops: int, seed: int = 0) -> list[Kind]:
+def gather_kinds(
+    folders: Sequence[Path], crops: int, names: Sequence[str] = tuple(KINDS), seed: int = 0
+) -> list[Kind]:
     """Return the kinds that folders of pictures give, with so many crops each to learn from."""
     rng = np.random.default_rng(seed)
     kinds, everything = [], []
@@ -63,7 +65,7 @@ def gather_kinds(folders: Sequence[Path], crops: int, seed: int = 0) -> list[Kin
         pictures = _read_folder(folder)
         everything += pictures
         kinds.append(_make_kind(folder.name, None, pictures, crops, rng))
-    return kinds + [_make_kind(name, name, everything, crops, rng) for name in KINDS]
+    return kinds + [_make_kind(name, name, everything, crops, rng) for name in names]
 
 
 def learn_bank(
@@ -177,12 +179,13 @@ def main() -> None:
     parser.add_argument("model", help="a released model's name, or a model file")
     parser.add_argument("--data", type=Path, action="append", required=True, metavar="FOLDER")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="BANK")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="all, if none is given")
     parser.add_argument("--crops", type=int, default=200, help="of each kind, to learn from")
     parser.add_argument("--rounds", type=int, default=2, help="of refinement")
     parser.add_argument("--minutes", type=float, default=5.0, help="for each tuning in a round")
     arguments = parser.parse_args()
     model = load_model(arguments.model)
-    kinds = gather_kinds(arguments.data, arguments.crops)
+    kinds = gather_kinds(arguments.data, arguments.crops, arguments.kind or tuple(KINDS))
     found = learn_bank(model, kinds, arguments.rounds, 60 * arguments.minutes)
     held_out = np.concatenate([kind.held_out for kind in kinds])
     costs = measure_bank(model, [data for _, data in found], held_out)

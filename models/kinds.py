@@ -92,6 +92,11 @@ def _scanned_film(picture: Pixels, size: int, rng: np.random.Generator) -> Pixel
     return np.asarray(image.filter(ImageFilter.UnsharpMask(0.7, 60, 0)))
 
 
+def _filmed(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
+    """A frame of a video: chroma at half resolution, and the sensor's noise in luma."""
+    return _with_noise(2.0, 0.0)(halve_chroma(picture, size, rng), size, rng)
+
+
 def _drawn(picture: Pixels, size: int, rng: np.random.Generator) -> Pixels:
     """Flat colours with soft borders and dark lines, as in comics and anime."""
     image = Image.fromarray(cut(picture, size, rng)).filter(ImageFilter.MedianFilter(7))
@@ -132,6 +137,7 @@ KINDS: dict[str, Make] = {
     "coarse-grain": _with_noise(8.0, 1.0, blur=0.8),
     "high-iso": _with_noise(2.0, 5.0),
     "film": _scanned_film,
+    "video": _filmed,
     "sharpened": _sharpened,
     "enlarged": _enlarged,
     "demosaiced": _demosaiced,
