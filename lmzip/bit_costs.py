@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.container.image_writer import scale_picture
-from lmzip.container.tile_coding import cut_planes, may_adapt
+from lmzip.container.tile_coding import choose_adaptation, cut_planes
 from lmzip.container.tiles import Tile, choose_grid, cut_tiles
 from lmzip.cost import COST_BITS, to_bits
 from lmzip.errors import InputError
@@ -89,7 +89,7 @@ def measure_bits(
             job.images,
             find_backend(backend),
             precision=job.precision,
-            adaptive=adaptive and may_adapt(job),
+            manner=choose_adaptation(job) if adaptive else None,
         )
         costs[place] = stream.costs[0]
         done += plane.size

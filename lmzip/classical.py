@@ -28,11 +28,12 @@ from lmzip.limits import JPEG2000_SAMPLE, SAMPLE_BYTE, WEBP_PIXEL, Limits, infla
 from lmzip.picture import Mode, Samples
 from lmzip.png_chunks import join_png, split_png
 
-RAW, NETWORK, WEBP, PNG, DEFLATE, JPEG2000, ADAPTIVE = 0, 1, 2, 3, 4, 5, 6
-BY_NETWORK = (NETWORK, ADAPTIVE)
+RAW, NETWORK, WEBP, PNG, DEFLATE, JPEG2000, ADAPTIVE, AWARE = 0, 1, 2, 3, 4, 5, 6, 7
+ADAPTING = (ADAPTIVE, AWARE)  # by features, and by errors too
+BY_NETWORK = (NETWORK, *ADAPTING)
 METHOD_NAMES = {
     **{RAW: "raw", NETWORK: "network", WEBP: "webp", PNG: "png", DEFLATE: "deflate"},
-    **{JPEG2000: "jpeg2000", ADAPTIVE: "network"},
+    **{JPEG2000: "jpeg2000", ADAPTIVE: "network", AWARE: "network"},
 }
 
 _WEBP_MAX_SIDE = 16383

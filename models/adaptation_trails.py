@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lmzip.container.tiles import Tile, choose_grid, cut_tiles
 from lmzip.native.backends import find_backend
-from lmzip.network.adaptation import can_adapt
+from lmzip.network.adaptation import choose_manner
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
 from lmzip.order.schedule import compile_schedule
@@ -53,7 +53,7 @@ class Trails:
 
     def follow(self, network: IntegerNetwork) -> None:
         """Code tiles with a network, and note what it learns."""
-        if not self._followed or not can_adapt(network):
+        if not self._followed or choose_manner(network) is None:
             return
         for tile in {tile for some in self._tiles for tile in some}:
             self._marks[tile.height, tile.width] = self._find_marks(network, tile)
@@ -88,8 +88,8 @@ class Trails:
             while len(trail) < MARKS and coded * MARKS >= (len(trail) + 0.5) * pixels:
                 trail.append(changes)
 
-        backend = find_backend()
-        encode_images(network, self._order, samples, backend, adaptive=True, watch=watch)
+        backend, manner = find_backend(), choose_manner(network)
+        encode_images(network, self._order, samples, backend, manner=manner, watch=watch)
         return trail
 
 

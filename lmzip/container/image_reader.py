@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmzip.classical import ADAPTIVE, BY_NETWORK, JPEG2000, decode_classical, estimate_memory
+from lmzip.classical import BY_NETWORK, JPEG2000, decode_classical, estimate_memory
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import (
@@ -23,13 +23,14 @@ from lmzip.container.image_file import (
     read_image_header,
 )
 from lmzip.container.image_header import ImageHeader
+from lmzip.container.methods import MANNERS
 from lmzip.container.model_reference import ModelReference
 from lmzip.container.scaling import Scaling
 from lmzip.container.tiles import Tile, find_tile
 from lmzip.container.tuned_models import find_network
 from lmzip.errors import DamagedError, FormatError, InputError
 from lmzip.limits import NETWORK_PIXEL, Limits
-from lmzip.network.adaptation import can_adapt
+from lmzip.network.adaptation import Manner, can_adapt
 from lmzip.network.registry import Choice, Model
 from lmzip.parallel.decode_job import DecodeJob
 from lmzip.parallel.workers import count_threads, run_jobs
@@ -101,8 +102,9 @@ class _Piece:
         return self.chunk.method in BY_NETWORK
 
     @property
-    def adaptive(self) -> bool:
-        return self.chunk.method == ADAPTIVE
+    def manner(self) -> Manner | None:
+        """How a network adapts to it, if it does."""
+        return MANNERS[self.chunk.method]
 
 
 def decompress_picture(
@@ -281,7 +283,7 @@ def _decode_pieces(
         streams = tuple(piece.chunk.data for piece in team)
         ones, place = (1,) * len(team), team[0].place
         precision = place.scaling.precision if place.scaling else None
-        work = place.shape, streams, ones, precision, team[0].adaptive
+        work = place.shape, streams, ones, precision, team[0].manner
         jobs.append(DecodeJob(model, backend, order, *work))
     for team, images in zip(teams, run_jobs(jobs, threads, progress), strict=True):
         scaling = team[0].place.scaling
@@ -292,7 +294,8 @@ def _decode_pieces(
 def _check_adaptive(pieces: Sequence[_Piece], model: Model) -> None:
     """Raise FormatError if a chunk asks for what this network cannot do."""
     for piece in pieces:
-        if piece.adaptive and (piece.place.scaling or not can_adapt(model.network)):
+        manner = piece.manner
+        if manner and (piece.place.scaling or not can_adapt(model.network, manner)):
             raise FormatError("an adaptive chunk that its samples or its network are not for")
 
 
@@ -308,12 +311,12 @@ def _form_teams(pieces: list[_Piece], workers: int) -> list[list[_Piece]]:
     """
     by_shape: dict[object, list[_Piece]] = {}
     for piece in pieces:
-        alike = piece.place.shape, piece.place.scaling, piece.adaptive
+        alike = piece.place.shape, piece.place.scaling, piece.manner
         by_shape.setdefault(alike, []).append(piece)
     most = min(TOGETHER, -(-len(pieces) // workers))
     teams = []
     for together in by_shape.values():
-        size = 1 if together[0].adaptive else most
+        size = 1 if together[0].manner else most
         teams += [together[first : first + size] for first in range(0, len(together), size)]
     return teams
 

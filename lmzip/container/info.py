@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lmzip.classical import ADAPTIVE, METHOD_NAMES
+from lmzip.classical import ADAPTING, METHOD_NAMES
 from lmzip.container.archive_file import PRELUDE_BYTES, Index, read_chunk, read_index
 from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_chunks, read_closing_checksum, read_image_header
@@ -169,7 +169,7 @@ def _describe_image(
         samples=header.samples,
         size=len(data),
         metadata={tag: len(block) for tag, block in header.metadata.items()},
-        adaptive=ADAPTIVE in numbers,
+        adaptive=not numbers.isdisjoint(ADAPTING),
     )
     return part, header.grid, dict(part.metadata)
 

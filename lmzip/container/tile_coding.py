@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from lmzip.classical import ADAPTIVE, NETWORK, encode_classical
+from lmzip.classical import encode_classical
 from lmzip.container.image_file import Chunk
+from lmzip.container.methods import METHODS
 from lmzip.container.scaling import Scaling
 from lmzip.container.scaling_choice import number_planes
 from lmzip.container.tiles import MAX_TILE_PIXELS, choose_grid, cut_tiles
 from lmzip.cost import cost_of_bytes
 from lmzip.errors import InputError
-from lmzip.network.adaptation import can_adapt
+from lmzip.network.adaptation import Manner, choose_manner
 from lmzip.network.registry import Choice
 from lmzip.options import BEST, FAST, Options
 from lmzip.parallel.encode_job import Coded, EncodeJob
@@ -78,16 +79,19 @@ def cut_planes(
             yield (*tile.slices, list(channels)), plane, job
 
 
-def may_adapt(job: EncodeJob) -> bool:
-    """Whether a network can adapt to a tile, and is likely to gain by it."""
-    return job.pixels >= LARGE and job.precision is None and can_adapt(job.model.network)
+def choose_adaptation(job: EncodeJob) -> Manner | None:
+    """Return how a network adapts to a tile; None if it cannot, or is not likely to gain by it."""
+    if job.pixels < LARGE or job.precision is not None:
+        return None
+    return choose_manner(job.model.network)
 
 
 def _list_ways(plain: EncodeJob, options: Options) -> list[EncodeJob]:
     """Return how to code a tile: plainly, or adaptively, or both to see which is smaller."""
-    if options.effort == FAST or not may_adapt(plain):
+    manner = choose_adaptation(plain)
+    if options.effort == FAST or manner is None:
         return [plain]
-    adaptive = replace(plain, adaptive=True)
+    adaptive = replace(plain, manner=manner)
     return [plain, adaptive] if options.effort == BEST else [adaptive]
 
 
@@ -95,7 +99,7 @@ def _choose_smaller(
     plane: Samples, mode: Mode, job: EncodeJob, coded: Coded, options: Options
 ) -> tuple[Chunk, int]:
     """Return the network's chunk of a tile or a smaller classical one, and its cost."""
-    chunk = Chunk(ADAPTIVE if job.adaptive else NETWORK, coded.data)
+    chunk = Chunk(METHODS[job.manner], coded.data)
     depth = job.precision.depth if job.precision else 8
     bits = 8 * len(chunk.data) / plane.size
     if not options.forced and not FLAT < bits < depth - NOISY:

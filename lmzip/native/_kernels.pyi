@@ -28,6 +28,7 @@ def make_run(
     frequencies: Buffer | None,
     samples: Buffer,
     deep: tuple[tuple[int, int, int, int, int], Buffer, Buffer] | None,
+    manner: tuple[tuple[int, ...], int, Buffer] | None,
     /,
 ) -> Capsule: ...
 def begin_step(run: Capsule, start: int, stop: int, /) -> None: ...

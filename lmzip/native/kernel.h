@@ -107,8 +107,8 @@ typedef struct {
     int channels, coded, mixtures, room;
 } Evidence;
 
-/* What a network that adapts has learnt. Outputs and features are filled up to whole blocks; the
- * constant comes after the last feature. */
+/* What a network that adapts has learnt. Outputs and features are filled up to whole blocks, and so are
+ * the errors that come after and count as features here; the constant comes last. */
 typedef struct {
     int blocks, features;
     const int32_t *rates; /* [output]: how far changes move */

@@ -8,6 +8,8 @@ int weigh(Run *run, int column, int sample) {
     const Logistics all = logistics_of(run, column);
     uint32_t any = 0;
     run->network->kernel->weigh(&all, sample, run->weighed, find_parts(run, column));
+    if (run->adaptation)
+        note_error(run, column);
     for (int k = 0; k < all.count; k++) {
         run->values[k] = run->weighed[k];
         any |= run->weighed[k];

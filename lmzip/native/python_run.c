@@ -178,10 +178,10 @@ static int read_deep(RunObject *object, PyObject *description) {
 
 static int read_run(RunObject *object, PyObject *args) {
     PyObject *sizes, *groups, *views, *view_of, *bases, *sets, *predictor_taps, *frequencies;
-    PyObject *samples, *deep;
-    int n[8];
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOO", &object->network, &sizes, &groups, &views, &view_of,
-                          &bases, &sets, &predictor_taps, &frequencies, &samples, &deep)) {
+    PyObject *samples, *deep, *manner;
+    int n[7];
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOO", &object->network, &sizes, &groups, &views, &view_of,
+                          &bases, &sets, &predictor_taps, &frequencies, &samples, &deep, &manner)) {
         object->network = NULL;
         return 0;
     }
@@ -189,7 +189,7 @@ static int read_run(RunObject *object, PyObject *args) {
     Run *run = &object->run;
     Holdings *holdings = &object->holdings;
     run->network = PyCapsule_GetPointer(object->network, NETWORK_CAPSULE);
-    if (!run->network || !read_integers(sizes, n, 8))
+    if (!run->network || !read_integers(sizes, n, 7))
         return 0;
     run->pixels = n[0];
     run->images = n[1];
@@ -214,11 +214,12 @@ static int read_run(RunObject *object, PyObject *args) {
            (run->sets = borrow(holdings, sets, (size_t)n[6], 4, 0)) &&
            (run->predictor_taps = borrow(holdings, predictor_taps, NEIGHBOURS, 4, 0)) &&
            read_views(object, views, view_of, bases) && make_room(object) &&
-           (!n[7] || make_adaptation(run, holdings, &object->adaptation, (size_t)columns));
+           (manner == Py_None ||
+            make_adaptation(run, holdings, &object->adaptation, (size_t)columns, manner));
 }
 
-/* make_run(network, (pixels, images, groups, coded, ring, span, patterns, whether it adapts), groups,
- *          views, view_of, bases, sets, predictor_taps, frequencies or None, samples, deep or None) */
+/* make_run(network, (pixels, images, groups, coded, ring, span, patterns), groups, views, view_of, bases,
+ *          sets, predictor_taps, frequencies or None, samples, deep or None, manner or None) */
 PyObject *make_run(PyObject *self, PyObject *args) {
     (void)self;
     RunObject *object = calloc(1, sizeof *object);
@@ -248,7 +249,7 @@ static void give_frequencies(RunObject *object) {
 }
 
 /* copy_changes(run, room): copy what adaptation has changed so far, [feature, then the constant][output],
- * whole blocks of either. */
+ * whole blocks of either; not what it has learnt from errors. */
 PyObject *copy_changes(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *capsule, *room;
@@ -262,11 +263,14 @@ PyObject *copy_changes(PyObject *self, PyObject *args) {
         return NULL;
     }
     const Learner *learner = &object->adaptation.learner;
-    const size_t count = ((size_t)learner->features + 1) * learner->blocks * LANES;
+    const size_t outputs = (size_t)learner->blocks * LANES, constant = learner->features * outputs;
+    const size_t features = (size_t)object->run.network->first.blocks * LANES * outputs;
     Holdings holdings = {NULL, NULL, 0, 0};
-    int32_t *to = borrow(&holdings, room, count, 4, 1);
-    if (to)
-        memcpy(to, learner->changes, count * sizeof *to);
+    int32_t *to = borrow(&holdings, room, features + outputs, 4, 1);
+    if (to) {
+        memcpy(to, learner->changes, features * sizeof *to);
+        memcpy(to + features, learner->changes + constant, outputs * sizeof *to);
+    }
     release(&holdings);
     if (!to)
         return NULL;

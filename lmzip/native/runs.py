@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzip.native.packing import Kernel, pack_network, pad_outputs, pad_to_blocks
-from lmzip.network.adaptation import Watch
+from lmzip.network.adaptation import Manner, Watch, find_around
 from lmzip.network.deep import deepen
 from lmzip.network.engine import find_predictor_sets, find_predictor_taps
 from lmzip.network.integer_network import PREDICTOR_TAPS, IntegerNetwork, Layer
@@ -58,7 +58,7 @@ class Steps:
         groups: Sequence[int],
         coded: int,
         precision: Precision | None = None,
-        adaptive: bool = False,
+        manner: Manner | None = None,
     ) -> None:
         from lmzip.native import _kernels
 
@@ -75,7 +75,7 @@ class Steps:
             longest,
             self.samples,
             precision,
-            adaptive,
+            manner,
             self._room,
         )
 
@@ -105,7 +105,7 @@ def find_intervals(
     span: int | None = None,
     check: Callable[[], None] | None = None,
     precision: Precision | None = None,
-    adaptive: bool = False,
+    manner: Manner | None = None,
     watch: Watch | None = None,
 ) -> tuple[list[tuple[Int32s, Int32s]], Int64s]:
     """Return what the encoder needs of samples (places, images, channels), and what they cost.
@@ -119,9 +119,9 @@ def find_intervals(
     pixels, images, coded = samples.shape
     span = span or max(1, SPAN // images)
     # What a step teaches counts from the next one on, so adaptation goes step by step.
-    ranges = schedule.cut(None if adaptive else span)
-    longest = schedule.longest if adaptive else span
-    run = _make_run(kernel, network, schedule, groups, longest, samples, precision, adaptive)
+    ranges = schedule.cut(None if manner else span)
+    longest = schedule.longest if manner else span
+    run = _make_run(kernel, network, schedule, groups, longest, samples, precision, manner)
     symbols = precision.symbols if precision else 2
     left, right = np.empty((2, symbols * samples.size), np.int32)
     costs = np.empty(samples.shape, np.int64)
@@ -141,9 +141,10 @@ def _copy_changes(run: Capsule, network: IntegerNetwork) -> Int32s:
     from lmzip.native import _kernels
 
     outputs, _, features = network.out.weight.shape
-    room = np.empty((pad_to_blocks(features) + 1, pad_to_blocks(outputs)), np.int32)
+    padded = pad_to_blocks(features)
+    room = np.empty((padded + 1, pad_to_blocks(outputs)), np.int32)
     _kernels.copy_changes(run, room)
-    return np.concatenate([room[:features], room[-1:]])[:, :outputs].T
+    return np.concatenate([room[:features], room[padded:]])[:, :outputs].T
 
 
 def _make_run(
@@ -154,7 +155,7 @@ def _make_run(
     span: int,
     samples: Samples,
     precision: Precision | None,
-    adaptive: bool,
+    manner: Manner | None,
     frequencies: Frequencies | None = None,
 ) -> Capsule:
     from lmzip.native import _kernels
@@ -175,7 +176,7 @@ def _make_run(
     patterns = len(first.patterns)
     return _kernels.make_run(
         pack_network(network, kernel),
-        (pixels, images, len(groups), coded, ring, span, patterns, adaptive),
+        (pixels, images, len(groups), coded, ring, span, patterns),
         np.array(groups, np.int32),
         [_lay_out_view(view) for view in views],
         np.array([around.index(conv.taps) for conv, _ in network.blocks], np.int32),
@@ -185,6 +186,7 @@ def _make_run(
         frequencies,
         samples,
         _describe(precision, schedule) if precision else None,
+        _describe_manner(manner, network, first) if manner else None,
     )
 
 
@@ -195,6 +197,15 @@ def _describe(
     around = schedule.neighbours[PREDICTOR_TAPS]
     numbers = precision.depth, precision.symbols, precision.sharpness, precision.flatness
     return (*numbers, len(around.used)), precision.boundaries, around.places
+
+
+def _describe_manner(
+    manner: Manner, network: IntegerNetwork, first: Neighbours
+) -> tuple[tuple[int, ...], int, Int32s]:
+    """Return the rates of a network that adapts, and where it sees errors."""
+    around = find_around(manner, network, first)
+    taps = [-1 if tap is None else tap for tap in around]
+    return manner.rates, len(taps), np.array([*taps, -1], np.int32)
 
 
 def _find_bases(layer: Layer, neighbours: Neighbours) -> Int32s:

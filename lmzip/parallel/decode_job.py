@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmzip.native.backends import find_backend
+from lmzip.network.adaptation import Manner
 from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.stream.decoder import decode_images
@@ -23,7 +24,7 @@ class DecodeJob:
     streams: tuple[bytes, ...]
     groups: tuple[int, ...]
     precision: Precision | None = None  # of deep samples
-    adaptive: bool = False  # of a single image
+    manner: Manner | None = None  # in which the network adapts to a single image
 
     @property
     def pixels(self) -> int:
@@ -40,5 +41,5 @@ class DecodeJob:
             backend,
             precision=self.precision,
             check=check,
-            adaptive=self.adaptive,
+            manner=self.manner,
         )

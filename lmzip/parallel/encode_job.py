@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmzip.native.backends import find_backend
+from lmzip.network.adaptation import Manner
 from lmzip.network.registry import Model
 from lmzip.order.orders import Order
 from lmzip.stream.encoder import encode_images
@@ -34,7 +35,7 @@ class EncodeJob:
     images: Pixels
     groups: tuple[int, ...]
     precision: Precision | None = None  # of deep samples
-    adaptive: bool = False  # of a single image
+    manner: Manner | None = None  # in which the network adapts to a single image
 
     @property
     def pixels(self) -> int:
@@ -51,7 +52,7 @@ class EncodeJob:
             precision=self.precision,
             groups=self.groups,
             check=check,
-            adaptive=self.adaptive,
+            manner=self.manner,
         )
         return [
             Coded(stream.data, tuple(int(cost) for cost in stream.costs.sum((1, 2, 3))))

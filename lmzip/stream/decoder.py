@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from lmzip.errors import DamagedError
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
-from lmzip.network.adaptation import Adaptation
+from lmzip.network.adaptation import Adaptation, Manner
 from lmzip.network.backend import Backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
@@ -33,14 +33,14 @@ def decode_images(
     *,
     precision: Precision | None = None,
     check: Check | None = None,
-    adaptive: bool = False,
+    manner: Manner | None = None,
 ) -> Pixels:
     """Decode groups of images of `shape` (H, W, C), each group from its own stream.
 
-    Samples are of 8 bits unless a `precision` is given. An `adaptive` network learns from the image
-    as it goes, of which there is but one then.
+    Samples are of 8 bits unless a `precision` is given. With a `manner` the network adapts to
+    the image, of which there is but one then.
     """
-    assert not adaptive or (list(groups) == [1] and precision is None)
+    assert manner is None or (list(groups) == [1] and precision is None)
     height, width, coded = shape
     decoders = [Decoder(stream) for stream in streams]
     if all(decoder.is_dry for decoder in decoders):  # black: no need to see in which sequence
@@ -48,12 +48,12 @@ def decode_images(
     schedule = compile_schedule(order, height, width, network.layers)
     symbols = precision.symbols if precision else 2
     if isinstance(backend, Kernel):
-        steps: Steps = runs.Steps(backend, network, schedule, groups, coded, precision, adaptive)
+        steps: Steps = runs.Steps(backend, network, schedule, groups, coded, precision, manner)
         _decode(steps, symbols, schedule, decoders, groups, check)
     else:
         with threadpool_limits(1, "blas"):
-            depth = choose_depth(network, schedule, precision, adaptive)
-            adaptation = Adaptation(network) if adaptive else None
+            depth = choose_depth(network, schedule, precision, manner is not None)
+            adaptation = Adaptation(network, manner, schedule) if manner else None
             steps = ArraySteps(backend, depth, schedule, groups, coded, adaptation)
             _decode(steps, symbols, schedule, decoders, groups, check)
     for decoder in decoders:

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from lmzip.native import runs
 from lmzip.native.packing import Kernel
-from lmzip.network.adaptation import Adaptation, Watch
+from lmzip.network.adaptation import Adaptation, Manner, Watch
 from lmzip.network.backend import Backend
 from lmzip.network.engine import Pass
 from lmzip.network.integer_network import IntegerNetwork
@@ -55,29 +55,29 @@ def encode_images(
     groups: Sequence[int] | None = None,
     span: int | None = None,
     check: Check | None = None,
-    adaptive: bool = False,
+    manner: Manner | None = None,
     watch: Watch | None = None,
 ) -> list[Stream]:
     """Encode images (N, H, W, C): one stream for each group of consecutive ones.
 
     C is the network's number of channels, or 1: then the network sees three equal channels and
     only the first is coded. Samples are of 8 bits unless a `precision` is given. `groups` are the
-    numbers of images a stream; one stream by default. An `adaptive` network learns from the image
-    as it goes, of which there is but one then; a `watch` sees what it has learnt after each step.
+    numbers of images a stream; one stream by default. With a `manner` the network adapts to the
+    image, of which there is but one then; a `watch` sees what it has learnt after each step.
     """
     count, height, width, _ = images.shape
     groups = groups or [count]
-    assert not adaptive or (count == 1 and precision is None)
+    assert manner is None or (count == 1 and precision is None)
     schedule = compile_schedule(order, height, width, network.layers)
     samples = to_sequence(images, schedule)  # (places, images, coded)
     if isinstance(backend, Kernel):
         intervals, costs = runs.find_intervals(
-            backend, network, schedule, samples, groups, span, check, precision, adaptive, watch
+            backend, network, schedule, samples, groups, span, check, precision, manner, watch
         )
     else:
         with threadpool_limits(1, "blas"):
-            depth = choose_depth(network, schedule, precision, adaptive)
-            adaptation = Adaptation(network) if adaptive else None
+            depth = choose_depth(network, schedule, precision, manner is not None)
+            adaptation = Adaptation(network, manner, schedule) if manner else None
             intervals, costs = _find_intervals(
                 backend, depth, schedule, samples, groups, span, check, adaptation, watch
             )
@@ -123,7 +123,7 @@ def _find_intervals(
             mixture.observe(channel, column, channel + 1 < coded)
         if adaptation is not None:
             assert isinstance(mixture, Mixture)
-            adaptation.learn(mixture.gradients())
+            adaptation.learn(mixture.gradients(), mixture.errors())
             if watch:
                 watch(stop, adaptation.changes)
     bounds = [0, *np.cumsum(groups).tolist()]

@@ -9,6 +9,9 @@ the scale s and the distance e of the sample from the mean, the likelihood rises
   from takes a part of theirs;
 - with the log-scale by r (e t - 1), as if the sample were much narrower than the logistic;
 - with a coefficient by what the mean has, times the earlier channel's residual.
+
+The mean of all t by the weights before the channel is where the sample lies in the mixture, from
+below everything to above: the error that the pixels after it get to see.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ UNIT = 22_369_622
 # fits 32 bits, for the kernels' sake.
 _LOGIT_BITS, _SLOPE_BITS, _MEAN_BITS, _DISTANCE_BITS, _LOG_SCALE_BITS = 7, 15, 16, 13, 18
 _COUPLING_BITS = 6
+_ERROR_BITS = 20  # an error is at most 2^10
 
 
 class Gradients:
@@ -40,17 +44,30 @@ class Gradients:
     def __init__(self, parameters: Parameters, prior: Integers) -> None:
         self._parameters, self._prior = parameters, prior.astype(np.int64)
         self._slopes: list[Int64s] = []
+        self._errors: list[Int64s] = []
         self._scales: list[Int64s] = []
         self._distances: list[Int64s] = []
 
     def add_channel(
-        self, below: Integers, above: Integers, scales: Integers, entries: Integers
+        self,
+        weights: Integers,
+        below: Integers,
+        above: Integers,
+        scales: Integers,
+        entries: Integers,
     ) -> None:
-        """Take in the cumulative functions around a channel's samples, the inverse scales, and how
-        many entries of the logistic's table the samples lie beyond its middle."""
-        self._slopes.append((below.astype(np.int64) + above - (1 << CDF_BITS)) >> 1)
+        """Take in the weights before a channel, the cumulative functions around its samples, the
+        inverse scales, and how many entries of the logistic's table the samples lie beyond its
+        middle."""
+        slopes = (below.astype(np.int64) + above - (1 << CDF_BITS)) >> 1
+        self._slopes.append(slopes)
+        self._errors.append(_halve((weights * slopes).sum(0), _ERROR_BITS))
         self._scales.append(scales.astype(np.int64) >> 1)
         self._distances.append(entries.astype(np.int64))
+
+    def errors(self) -> Int64s:
+        """Return how far off the samples of all coded channels were predicted: (channels, n)."""
+        return np.array(self._errors)
 
     def finish(self, posterior: Integers, residuals: Sequence[Integers]) -> Int64s:
         """Return the gradients of all outputs, (outputs, n), given the weights after all channels

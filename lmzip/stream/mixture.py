@@ -148,7 +148,8 @@ class Mixture:
         if self._gradients is not None:
             entries = ((samples << MEAN_BITS) * self._inverse_scales - self._zero) >> SCALE_BITS
             entries = entries.clip(0, TABLE_SIZE - 1) - TABLE_SIZE // 2
-            self._gradients.add_channel(below, above, self._inverse_scales, entries)
+            scales = self._inverse_scales
+            self._gradients.add_channel(self._weights, below, above, scales, entries)
         self._weights = self._weigh(below, above)
         if more:
             self._residuals.append((samples << MEAN_BITS) - self._parameters.means[channel])
@@ -161,6 +162,11 @@ class Mixture:
         """
         assert self._gradients is not None
         return self._gradients.finish(self._weights, self._residuals)
+
+    def errors(self) -> Int64s:
+        """Return how far off the samples were predicted, (channels, n), of such a mixture."""
+        assert self._gradients is not None
+        return self._gradients.errors()
 
     def _ends(self, samples: Int32s) -> tuple[UInt32s, UInt32s]:
         """Return each logistic's function below and above samples (n,): twice (K, n)."""

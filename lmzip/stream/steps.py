@@ -83,7 +83,7 @@ class ArraySteps:
             return self._by_group(self._mixture.frequencies())
         if self._adaptation is not None:
             assert isinstance(self._mixture, Mixture)
-            self._adaptation.learn(self._mixture.gradients())
+            self._adaptation.learn(self._mixture.gradients(), self._mixture.errors())
         inputs = self._depth.find_inputs(self.samples[step])
         self._pass.write_inputs(self._start, self._stop, inputs)
         return np.empty((0, 0), np.float32)

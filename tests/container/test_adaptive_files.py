@@ -10,12 +10,13 @@ import pytest
 from support.networks import compact_network, random_network, smooth_images, write_model
 
 import lmzip
-from lmzip.classical import ADAPTIVE, NETWORK
+from lmzip.classical import ADAPTIVE, AWARE, NETWORK
 from lmzip.container.binary import Reader
 from lmzip.container.checksums import checksum_of_samples
 from lmzip.container.image_file import read_chunks, read_image_header, write_image
 from lmzip.errors import DamagedError, FormatError
 from lmzip.native.backends import list_kernels
+from lmzip.network.adaptation import BY_FEATURES
 
 IMAGE = smooth_images(1, 130, 150, noise=12)[0]
 PICTURE = lmzip.Picture(IMAGE, lmzip.MODES["RGB"])
@@ -54,7 +55,7 @@ def change_methods(file: bytes, method: int) -> bytes:
 def test_large_pictures_adapt_and_come_back(model: Path) -> None:
     for image in (IMAGE, IMAGE[..., :1], RGBA):
         file = lmzip.compress(image, model=model)
-        assert set(list_methods(file)) == {ADAPTIVE}
+        assert set(list_methods(file)) == {AWARE}
         assert lmzip.read_info(file).adaptive
         assert lmzip.read_info(file).method == "network"
         np.testing.assert_array_equal(
@@ -124,20 +125,46 @@ def test_chunks_that_cannot_adapt_are_refused(model: Path, tmp_path: Path) -> No
     deep = lmzip.compress((IMAGE[:20].astype(np.uint16) * 257) ^ 3, model=model)
     wide = write_model(random_network(orders=("raster",), width=128), tmp_path)
     for file, network in ((deep, model), (lmzip.compress(IMAGE[:20], model=wide), wide)):
-        with pytest.raises(FormatError, match="adaptive chunk"):
-            lmzip.decompress(change_methods(file, ADAPTIVE), model=network)
+        for method in (ADAPTIVE, AWARE):
+            with pytest.raises(FormatError, match="adaptive chunk"):
+                lmzip.decompress(change_methods(file, method), model=network)
+
+
+def test_a_network_with_too_many_features_to_see_errors(tmp_path: Path) -> None:
+    model = write_model(random_network(orders=("raster",), width=127), tmp_path)
+    file = lmzip.compress(IMAGE, model=model)
+    assert set(list_methods(file)) == {ADAPTIVE}
+    np.testing.assert_array_equal(lmzip.decompress(file, model=model), IMAGE)
+    with pytest.raises(FormatError, match="adaptive chunk"):
+        lmzip.decompress(change_methods(file, AWARE), model=model)
 
 
 def test_the_wrong_method_is_noticed(model: Path) -> None:
     """What adapted is not what did not: the stream is used up at another place, or its checksum."""
-    for method, image in ((NETWORK, IMAGE), (ADAPTIVE, IMAGE[:100, :100])):
+    small = IMAGE[:100, :100]
+    for method, image in ((NETWORK, IMAGE), (ADAPTIVE, IMAGE), (ADAPTIVE, small), (AWARE, small)):
         file = lmzip.compress(image, model=model)
         assert list_methods(file) != [method]
         with pytest.raises(DamagedError):
             lmzip.decompress(change_methods(file, method), model=model)
 
 
+def test_errors_nearby_help(model: Path) -> None:
+    """A picture whose errors resemble each other takes less if the network gets to see them."""
+    rows, columns = np.indices((160, 150))
+    stripes = 40 * np.sin(0.3 * rows + 0.02 * columns**1.5)[..., None] + 128
+    noise = np.random.default_rng(0).normal(0, 1, (160, 150, 3))
+    image = (stripes + noise).clip(0, 255).astype(np.uint8)
+    aware = lmzip.compress(image, model=model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzip.container.tile_coding.choose_manner", lambda _: BY_FEATURES)
+        adaptive = lmzip.compress(image, model=model)
+    assert list_methods(aware) == [AWARE]
+    assert list_methods(adaptive) == [ADAPTIVE]
+    assert len(aware) < 0.99 * len(adaptive)
+
+
 def test_a_method_that_does_not_exist_is_refused(model: Path) -> None:
     file = lmzip.compress(IMAGE[:20], model=model)
     with pytest.raises(FormatError):
-        lmzip.decompress(change_methods(file, 7), model=model)
+        lmzip.decompress(change_methods(file, 8), model=model)

@@ -20,6 +20,7 @@ from lmzip.container.binary import Reader
 from lmzip.container.image_file import read_image_header
 from lmzip.container.tuning_bank import tune_model
 from lmzip.formats import read_frames
+from lmzip.network.adaptation import BY_ERRORS, BY_FEATURES
 from lmzip.network.registry import load_model
 from lmzip.picture import MODES, Picture, Samples
 
@@ -153,6 +154,8 @@ def test_coding_has_not_changed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr("lmzip.container.tiles.TILE", (9, 9))
     if lmzip.read_info(data).adaptive:
         monkeypatch.setattr("lmzip.container.tile_coding.LARGE", 1)
+        manner = BY_ERRORS if "aware" in name else BY_FEATURES
+        monkeypatch.setattr("lmzip.container.tile_coding.choose_manner", lambda _: manner)
     if reference.number:
         monkeypatch.setattr("lmzip.network.registry.WEIGHTS", FOLDER)
         monkeypatch.setattr("lmzip.network.registry.RELEASED", {reference.number: "golden"})
@@ -189,7 +192,7 @@ def test_every_way_of_coding_is_among_them() -> None:
     assert {mode_of(name) for name in deep} == {"L16", "LA16", "RGB16", "RGBA16"}
     assert lmzip.read_info(FOLDER / "v2/tuned.lmz").tuning
     adaptive = {name for name in IMAGES if lmzip.read_info(FOLDER / name).adaptive}
-    assert adaptive == {name for name in IMAGES if name.startswith("v2/adaptive")}
+    assert adaptive == {name for name in IMAGES if name.startswith(("v2/adaptive", "v2/aware"))}
     assert lmzip.read_info(FOLDER / "v2/tuned-archive.lmz").tuning
     modes = {image["mode"] for entry in EXPECTED.values() for image in entry["images"]}
     assert modes >= {"1", "L", "LA", "RGB", "RGBA", "P", "CMYK", "L16", "LA16", "RGB16", "RGBA16"}

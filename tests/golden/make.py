@@ -49,6 +49,7 @@ from lmzip.container.scaling import Scaling  # noqa: E402
 from lmzip.container.scaling_choice import describe_values  # noqa: E402
 from lmzip.container.tuning_bank import tune_by_bank  # noqa: E402
 from lmzip.formats import describe_frames, read_frames, write_frames  # noqa: E402
+from lmzip.network.adaptation import BY_ERRORS, BY_FEATURES, Manner  # noqa: E402
 from lmzip.network.registry import Choice, Model, load_model  # noqa: E402
 from lmzip.order.orders import observed_first, parse_order  # noqa: E402
 from lmzip.picture import MODES, Mode, Picture, Samples  # noqa: E402
@@ -95,10 +96,11 @@ def by_tuning(picture: Picture, tuned: Model | None = None) -> bytes:
     return lmzip.compress_picture(picture, options, tuned=[tuned])
 
 
-def adaptively(make: Callable[[], bytes]) -> bytes:
-    """Let networks adapt to tiles of any size."""
+def adaptively(manner: Manner, make: Callable[[], bytes]) -> bytes:
+    """Let networks adapt in a manner to tiles of any size."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzip.container.tile_coding.LARGE", 1)
+        patch.setattr("lmzip.container.tile_coding.choose_manner", lambda _: manner)
         return make()
 
 
@@ -292,16 +294,18 @@ def make_files() -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield "deep-tuned", partial(deeply, lambda: by_tuning(draw_deep("RGB16", 11)))
     yield "deep-archive", partial(deeply, make_deep_archive)
     large = 30, 44
-    yield "adaptive", partial(adaptively, lambda: by_network(draw_picture("RGB", *large)))
-    yield (
-        "adaptive-tiles",
-        partial(adaptively, lambda: by_network(draw_picture("LA", 20, 23), tile=9)),
-    )
-    yield (
-        "adaptive-s-curve",
-        partial(adaptively, lambda: by_network(draw_picture("RGBA", *large), "s-curve:mirror")),
-    )
-    yield "adaptive-tuned", partial(adaptively, lambda: by_tuning(draw_picture("RGB", *large)))
+    for name, manner in ("adaptive", BY_FEATURES), ("aware", BY_ERRORS):
+        adapt = partial(adaptively, manner)
+        yield name, partial(adapt, lambda: by_network(draw_picture("RGB", *large)))
+        yield (
+            f"{name}-tiles",
+            partial(adapt, lambda: by_network(draw_picture("LA", 20, 23), tile=9)),
+        )
+        yield (
+            f"{name}-s-curve",
+            partial(adapt, lambda: by_network(draw_picture("RGBA", *large), "s-curve:mirror")),
+        )
+        yield f"{name}-tuned", partial(adapt, lambda: by_tuning(draw_picture("RGB", *large)))
     for kind in FILES:
         yield f"frames-{kind}", partial(make_frames, kind)
     yield "frames-archive", make_archive_of_files

@@ -12,6 +12,7 @@ from support.networks import compact_network, random_network, smooth_images
 from lmzip.models import adaptation_trails
 from lmzip.models.adaptation_trails import MARKS, Trails
 from lmzip.native.backends import find_backend
+from lmzip.network.adaptation import choose_manner
 from lmzip.order.orders import parse_order
 from lmzip.order.schedule import compile_schedule
 from lmzip.stream.encoder import encode_images
@@ -23,7 +24,8 @@ HEIGHT, WIDTH = 40, 50
 def test_changes_are_those_of_the_time_when_a_pixel_is_coded() -> None:
     network, images = compact_network(), smooth_images(1, HEIGHT, WIDTH, noise=10)
     reached: dict[int, npt.NDArray[np.int32]] = {}
-    encode_images(network, RASTER, images, find_backend(), adaptive=True, watch=reached.__setitem__)
+    backend, manner = find_backend(), choose_manner(network)
+    encode_images(network, RASTER, images, backend, manner=manner, watch=reached.__setitem__)
     schedule = compile_schedule(RASTER, HEIGHT, WIDTH, network.layers)
     trails = Trails(RASTER, list(images), least_pixels=1)
     trails.follow(network)

@@ -14,6 +14,7 @@ from support.networks import compact_network, smooth_images
 from lmzip.container.tuning_block import read_tuning, write_tuning
 from lmzip.models.tune import Budget, Tuner
 from lmzip.models.tuned_layers import Plan
+from lmzip.network.adaptation import BY_ERRORS, Manner
 from lmzip.network.backend import get_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.network.tuning import Tuning, apply_tuning
@@ -44,9 +45,9 @@ def learn(network: IntegerNetwork, plan: Plan, steps: int) -> Tuning:
     return tuner.tuning()
 
 
-def file_size(network: IntegerNetwork, adaptive: bool = False) -> int:
+def file_size(network: IntegerNetwork, manner: Manner | None = None) -> int:
     images = unusual_image()[None]
-    (stream,) = encode_images(network, RASTER, images, get_backend(), adaptive=adaptive)
+    (stream,) = encode_images(network, RASTER, images, get_backend(), manner=manner)
     return len(stream.data)
 
 
@@ -68,9 +69,9 @@ def test_what_adaptation_brings_anyway_is_not_learnt() -> None:
         change = tuner.run(Budget(80))
         data = write_tuning(tuner.tuning(), network)
         tuned = apply_tuning(network, read_tuning(data, network))
-        sizes[adaptive_from] = len(data) + file_size(tuned, adaptive=True)
+        sizes[adaptive_from] = len(data) + file_size(tuned, manner=BY_ERRORS)
         if adaptive_from == 1:
-            real = sizes[1] / file_size(network, adaptive=True) - 1
+            real = sizes[1] / file_size(network, manner=BY_ERRORS) - 1
             assert abs(real - change) < 0.04
     assert sizes[1] < sizes[math.inf]
 

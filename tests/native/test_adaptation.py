@@ -11,6 +11,7 @@ from lmzip.native import known_answers
 from lmzip.native.backends import list_kernels
 from lmzip.native.known_answers import make_adaptive_network
 from lmzip.native.packing import Kernel
+from lmzip.network.adaptation import BY_ERRORS, BY_FEATURES, Manner
 from lmzip.network.backend import Backend, get_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.orders import Order
@@ -27,26 +28,30 @@ pytestmark = pytest.mark.skipif(not KERNELS, reason="no kernel was built")
 
 def check_all(network: IntegerNetwork, order: Order, images: Pixels) -> None:
     """All kernels write what numpy writes, count the same costs, and read it again."""
-    expected = encode_images(network, order, images, get_backend(), adaptive=True)[0]
     plain = encode_images(network, order, images, KERNELS[0])[0]
-    assert expected.data != plain.data, "there was nothing to learn"
-    for kernel in KERNELS:
-        found = encode_images(network, order, images, kernel, adaptive=True)[0]
-        assert found.data == expected.data, kernel
-        assert np.array_equal(found.costs, expected.costs), kernel
-        shape = images.shape[1:]
-        decoded = decode_images(network, order, shape, [found.data], [1], kernel, adaptive=True)
-        assert np.array_equal(decoded, images), kernel
+    written = {plain.data}
+    for manner in (BY_FEATURES, BY_ERRORS):
+        expected = encode_images(network, order, images, get_backend(), manner=manner)[0]
+        assert expected.data not in written, "there was nothing to learn"
+        written.add(expected.data)
+        for kernel in KERNELS:
+            found = encode_images(network, order, images, kernel, manner=manner)[0]
+            assert found.data == expected.data, kernel
+            assert np.array_equal(found.costs, expected.costs), kernel
+            shape = images.shape[1:]
+            decoded = decode_images(network, order, shape, [found.data], [1], kernel, manner=manner)
+            assert np.array_equal(decoded, images), kernel
 
 
-def test_a_watch_sees_the_same_changes_everywhere() -> None:
+@pytest.mark.parametrize("manner", [BY_FEATURES, BY_ERRORS])
+def test_a_watch_sees_the_same_changes_everywhere(manner: Manner) -> None:
     network, order = random_network(), Order("raster")
     images = smooth_images(1, 20, 31, noise=10)
 
     def watch_all(backend: Backend | Kernel) -> list[tuple[int, npt.NDArray[np.int32]]]:
         seen: list[tuple[int, npt.NDArray[np.int32]]] = []
         encode_images(
-            network, order, images, backend, adaptive=True, watch=lambda *each: seen.append(each)
+            network, order, images, backend, manner=manner, watch=lambda *each: seen.append(each)
         )
         return seen
 

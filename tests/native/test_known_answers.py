@@ -29,7 +29,7 @@ from lmzip.native.known_answers import (
     gives_known_answers,
 )
 from lmzip.native.packing import Kernel
-from lmzip.network.adaptation import Adaptation
+from lmzip.network.adaptation import Adaptation, Manner
 from lmzip.network.backend import NumpyBackend, get_backend
 from lmzip.network.integer_network import IntegerNetwork
 from lmzip.order.schedule import Schedule
@@ -82,6 +82,13 @@ MISTAKES = {
     ),
     "confuses the weights": ("adaptation_loops.h", "lanes_load(from->prior + k)", "posterior"),
     "lets a mean alone": ("adaptation_loops.h", "lanes_subtract(means[e],", "lanes_add(means[e],"),
+    "sees no errors": ("adaptation.c", "(int16_t)(sum >> ERROR_BITS)", "0"),
+    "sees its own errors": ("adaptation.c", ": at[tap];", ": (size_t)run->place[i];"),
+    "rounds errors down": (
+        "adaptation.c",
+        "int32_t sum = 1 << (ERROR_BITS - 1);",
+        "int32_t sum = 0;",
+    ),
     "knows no limits": ("adaptation_loops.h", "lanes_set(-LARGEST_GRADIENT)", "lanes_set(-3000)"),
     "forgets nothing": ("adaptation_loops.h", "before - (before >> FORGET)", "before"),
     "knows no unit": ("mixture_loops.h", "(DISTANCE_BITS - 1)) - UNIT", "(DISTANCE_BITS - 1))"),
@@ -126,14 +133,14 @@ def test_numpy_gives_the_known_answers() -> None:
     backend = get_backend()
 
     def choose(
-        network: IntegerNetwork, schedule: Schedule, cells: Cells | None, adaptive: bool
+        network: IntegerNetwork, schedule: Schedule, cells: Cells | None, adapts: bool
     ) -> Depth:
         precision = None
         if cells:
             precision = Precision(cells.depth, LINEAR, cells.sharpness, cells.flatness)
             assert precision.symbols == cells.symbols
             assert np.array_equal(precision.boundaries, cells.boundaries)
-        return choose_depth(network, schedule, precision, adaptive)
+        return choose_depth(network, schedule, precision, adapts)
 
     def make_steps(
         network: IntegerNetwork,
@@ -141,23 +148,24 @@ def test_numpy_gives_the_known_answers() -> None:
         groups: Any,
         coded: int,
         cells: Cells | None,
-        adaptive: bool,
+        manner: Manner | None,
     ) -> ArraySteps:
-        depth = choose(network, schedule, cells, adaptive)
-        adaptation = Adaptation(network) if adaptive else None
+        depth = choose(network, schedule, cells, manner is not None)
+        adaptation = Adaptation(network, manner, schedule) if manner else None
         return ArraySteps(backend, depth, schedule, groups, coded, adaptation)
 
     def find_intervals(network: IntegerNetwork, schedule: Schedule, *others: Any) -> Any:
-        samples, groups, span, check, cells, adaptive = others
-        depth = choose(network, schedule, cells, adaptive)
-        adaptation = Adaptation(network) if adaptive else None
+        samples, groups, span, check, cells, manner = others
+        depth = choose(network, schedule, cells, manner is not None)
+        adaptation = Adaptation(network, manner, schedule) if manner else None
         return encoder._find_intervals(
             backend, depth, schedule, samples, groups, span, check, adaptation
         )
 
     assert find_answers(make_steps, find_intervals) == KNOWN_ANSWERS
     assert find_answers(make_steps, find_intervals, Cells()) == DEEP_ANSWERS
-    assert find_answers(make_steps, find_intervals, adaptive=True) == ADAPTIVE_ANSWERS
+    for manner, answers in ADAPTIVE_ANSWERS.items():
+        assert find_answers(make_steps, find_intervals, manner=manner) == answers
 
 
 @pytest.mark.parametrize("kernel", list_kernels(), ids=lambda kernel: kernel.name)

@@ -32,6 +32,8 @@ from support.networks import (
 )
 
 import lmzip
+from lmzip.classical import ADAPTIVE, AWARE
+from lmzip.container.methods import MANNERS
 from lmzip.native.backends import find_backend, list_kernels
 from lmzip.network.backend import get_backend
 from lmzip.network.integer_network import EXACT, IntegerNetwork, load_integer_network
@@ -126,10 +128,11 @@ def test_every_coder_agrees_in_any_order(order: Order) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("method", [ADAPTIVE, AWARE])
 @pytest.mark.parametrize("order", [RASTER, Order("s-curve", 2)], ids=str)
-def test_every_coder_adapts_alike(order: Order, channels: int) -> None:
+def test_every_coder_adapts_alike(order: Order, channels: int, method: int) -> None:
     """The oracle's integers, the engine's floats and the kernels learn the same."""
-    network = compact_network(orders=ANY_ORDER)
+    network, manner = compact_network(orders=ANY_ORDER), MANNERS[method]
     for draw in (smooth_images, harsh_images):
         images = draw(1, 13, 24, channels)
         _, height, width, _ = images.shape
@@ -137,19 +140,19 @@ def test_every_coder_adapts_alike(order: Order, channels: int) -> None:
         shape = height, width, channels
         oracle_network = to_oracle(network)
         expected = oracle_streams.encode_stream(
-            oracle_network, ranks, height, width, to_planes(images), adaptive=True
+            oracle_network, ranks, height, width, to_planes(images), method
         )
         for name in (*BACKENDS, "torch"):
             backend = find_backend(name)
-            (stream,) = encode_images(network, order, images, backend, adaptive=True)
+            (stream,) = encode_images(network, order, images, backend, manner=manner)
             assert stream.data == expected, name
             data = [expected]
-            decoded = decode_images(network, order, shape, data, [1], backend, adaptive=True)
+            decoded = decode_images(network, order, shape, data, [1], backend, manner=manner)
             assert np.array_equal(decoded, images), name
         (plain,) = encode_images(network, order, images, get_backend())
         assert plain.data != expected
         decoded_by_oracle = oracle_streams.decode_stream(
-            expected, oracle_network, ranks, height, width, channels, adaptive=True
+            expected, oracle_network, ranks, height, width, channels, method=method
         )
         assert decoded_by_oracle == to_planes(images)
 

@@ -354,7 +354,7 @@ def decode_image(
                 else:
                     content = reader.block()
                     assert zlib.crc32(data[place : reader.place]) == reader.number(4)
-                if method in (1, 6):
+                if method in (1, 6, 7):
                     assert header.network is not None
                     assert method == 1 or (version == 2 and bits == 8)
                     ranks = header.ranks_of(tall, wide)
@@ -367,7 +367,7 @@ def decode_image(
                         wide,
                         len(group),
                         scaling=header.scalings[number],
-                        adaptive=method == 6,
+                        method=method,
                     )
                 else:
                     planes = CLASSICAL[method](content, tall, wide, len(group), bits)

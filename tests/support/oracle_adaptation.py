@@ -6,9 +6,15 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from support.oracle_streams import Mixture, Network
+    from collections.abc import Callable
 
-RATES = 32, 24, 3, 32  # of logits, means, log-scales, coefficients
+    from support.oracle_streams import Features, Mixture, Network
+
+# By method: the rates of logits, means, log-scales and coefficients, and where errors are seen.
+MANNERS: dict[int, tuple[tuple[int, int, int, int], list[tuple[int, int]]]] = {
+    6: ((32, 24, 3, 32), []),
+    7: ((24, 18, 2, 24), [(0, -1), (-1, 0), (-1, 1), (-1, -1), (0, -2), (-2, 0), (-2, 1), (-1, 2)]),
+}
 
 
 def clip(value: int, low: int, high: int) -> int:
@@ -21,33 +27,48 @@ def halve(value: int, bits: int) -> int:
     return (value + (1 << (bits - 1))) >> bits
 
 
+def start_adaptation(network: Network, method: int, pixels: int) -> Adaptation | None:
+    """Give what a chunk of a method begins with."""
+    return None if method == 1 else Adaptation(network, method, pixels)
+
+
 class Adaptation:
     """What the outputs of a network have learnt in a chunk."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, method: int, pixels: int) -> None:
+        by_kind, self.around = MANNERS[method]
         assert network.activation_max < 1 << 12
         features = len(network.out.weight[0][0])
-        assert features <= 127
         channels, k = network.channels, network.mixtures
+        self.inputs = features + 1 + len(self.around) * channels
+        largest = 4095 * features + 4096 + 1024 * len(self.around) * channels
+        assert 4095 * largest + (1 << 16) < 1 << 31
         counts = 1, channels, channels, channels * (channels - 1) // 2
-        self.rates = [r for r, n in zip(RATES, counts, strict=True) for _ in range(n * k)]
-        self.changes = [[0] * (features + 1) for _ in self.rates]
-        self.pulls = [[0] * (features + 1) for _ in self.rates]
+        self.rates = [r for r, n in zip(by_kind, counts, strict=True) for _ in range(n * k)]
+        self.changes = [[0] * self.inputs for _ in self.rates]
+        self.pulls = [[0] * self.inputs for _ in self.rates]
+        self.errors = [[0] * channels for _ in range(pixels)]
         self.seen = 0
 
-    def correct(self, outputs: list[int], features: list[int]) -> list[int]:
+    def gather(self, features: Features, pixel: int) -> list[int]:
+        """Give the inputs of a pixel that has just been evaluated."""
+        first = features.network.first
+        seen = dict(zip(first.offsets, features.gather(first, self.errors, pixel), strict=True))
+        errors = [seen.get(offset) or [0] * features.network.channels for offset in self.around]
+        return [*features.last, 1 << 12, *(error for each in errors for error in each)]
+
+    def correct(self, outputs: list[int], inputs: list[int]) -> list[int]:
         """Give the outputs of a pixel as they are changed."""
-        inputs = [*features, 1 << 12]
         return [
             y + ((sum(map(mul, row, inputs)) + (1 << 16)) >> 17)
             for y, row in zip(outputs, self.changes, strict=True)
         ]
 
     def learn(self, step: list[tuple[list[int], list[int]]]) -> None:
-        """Take in the gradients and the features of a step's pixels."""
-        for gradients, features in step:
+        """Take in the gradients and the inputs of a step's pixels."""
+        for gradients, inputs in step:
             for gradient, row in zip(gradients, self.pulls, strict=True):
-                for i, a in enumerate([*features, 1 << 12]):
+                for i, a in enumerate(inputs):
                     row[i] += gradient * a
         self.seen += len(step)
         if self.seen < 64:
@@ -60,9 +81,24 @@ class Adaptation:
                 pulls[i] = pull - (pull >> 2)
 
 
-def find_gradients(mixture: Mixture, prior: list[int], coded: int) -> list[int]:
+def find_errors(mixture: Mixture, coded: int) -> list[int]:
+    """Give how far off each channel of a pixel was predicted."""
+    errors = [0] * mixture.network.channels
+    for c in range(coded):
+        slopes = [find_slope(cdf, mixture.samples[c]) for cdf, _ in mixture.history[c]]
+        errors[c] = halve(sum(map(mul, mixture.before[c], slopes)), 20)
+    return errors
+
+
+def find_slope(cdf: Callable[[int], int], sample: int) -> int:
+    """Give t."""
+    return (cdf(sample) + cdf(sample + 1) - (1 << 16)) >> 1
+
+
+def find_gradients(mixture: Mixture, coded: int) -> list[int]:
     """Give the gradients of all outputs of a pixel whose channels are known."""
     network, samples, weights = mixture.network, mixture.samples, mixture.weights
+    prior = mixture.before[0]
     channels, k = network.channels, network.mixtures
     logits = [halve(v - w, 7) for v, w in zip(weights, prior, strict=True)]
     pulls, log_scales = [], [[0] * k for _ in range(channels)]
@@ -70,7 +106,7 @@ def find_gradients(mixture: Mixture, prior: list[int], coded: int) -> list[int]:
         row = []
         for i in range(k):
             cdf, (mean, scale) = mixture.history[c][i]
-            slope = (cdf(samples[c]) + cdf(samples[c] + 1) - (1 << 16)) >> 1
+            slope = find_slope(cdf, samples[c])
             row.append(halve(halve(weights[i] * slope, 15) * (scale >> 1), 16))
             entry = (64 * samples[c] * scale - (mean * scale - (8192 << 9))) >> 9
             distance = clip(entry, 0, 16383) - 8192

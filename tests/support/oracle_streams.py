@@ -18,7 +18,7 @@ from math import isqrt
 from operator import mul
 from typing import Any
 
-from support.oracle_adaptation import Adaptation, find_gradients
+from support.oracle_adaptation import Adaptation, find_errors, find_gradients, start_adaptation
 
 Vector = tuple[int, int]
 Planes = list[list[int]]  # [channel][flat index]
@@ -413,6 +413,7 @@ class Mixture:
         self.samples: list[int] = []
         self.component_cdfs: list[Callable[[int], int]] = []
         self.history: list[list[tuple[Callable[[int], int], Vector]]] = []  # F, mean and scale
+        self.before: list[list[int]] = []  # the weights before each channel
 
     def begin_channel(self) -> None:
         """Condition the next channel's logistics on the earlier ones."""
@@ -427,6 +428,7 @@ class Mixture:
         self.component_cdfs = [self.logistic_cdf(m, s) for m, s in zip(means, scales, strict=True)]
         parameters = zip(means, scales, strict=True)
         self.history.append(list(zip(self.component_cdfs, parameters, strict=True)))
+        self.before.append(self.weights)
 
     def logistic_cdf(self, mean: int, scale: int) -> Callable[[int], int]:
         """Give F_k."""
@@ -539,11 +541,10 @@ def code_images(
         mixtures, seen = [], []
         for pixel, n in places:
             outputs = features[n].outputs(pixel)
-            seen.append(features[n].last)
             if adaptation:
+                seen.append(adaptation.gather(features[n], pixel))
                 outputs = adaptation.correct(outputs, seen[-1])
             mixtures.append(Mixture(network, outputs, features[n].linear(pixel)))
-        priors = [mixture.weights for mixture in mixtures]
         for channel in range(coded):
             for mixture in mixtures:
                 mixture.begin_channel()
@@ -557,11 +558,10 @@ def code_images(
             for mixture, (pixel, n) in zip(mixtures, places, strict=True):
                 mixture.end_channel(images[n][channel][pixel])
         if adaptation:
-            gradients = [
-                find_gradients(mixture, prior, coded)
-                for mixture, prior in zip(mixtures, priors, strict=True)
-            ]
+            gradients = [find_gradients(mixture, coded) for mixture in mixtures]
             adaptation.learn(list(zip(gradients, seen, strict=True)))
+            for mixture, (pixel, _) in zip(mixtures, places, strict=True):
+                adaptation.errors[pixel] = find_errors(mixture, coded)
         for pixel, n in places:
             values = [2 * plane[pixel] - 255 for plane in images[n]]
             features[n].inputs[pixel] = values * (network.channels // coded)
@@ -744,11 +744,11 @@ def encode_stream(
     height: int,
     width: int,
     images: list[Planes],
-    adaptive: bool = False,
+    method: int = 1,
 ) -> bytes:
     """Code images of one shape, each a list of planes, as one stream."""
     encoder = Encoder()
-    adaptation = Adaptation(network) if adaptive else None
+    adaptation = start_adaptation(network, method, height * width)
     code_images(encoder, network, ranks, height, width, images, adaptation)
     return encoder.finish()
 
@@ -762,13 +762,13 @@ def decode_stream(
     channels: int,
     count: int = 1,
     scaling: Scaling | None = None,
-    adaptive: bool = False,
+    method: int = 1,
 ) -> list[Planes]:
     """Decode the images of a stream."""
     decoder = Decoder(stream)
     images = [[[0] * (height * width) for _ in range(channels)] for _ in range(count)]
     if scaling is None:
-        adaptation = Adaptation(network) if adaptive else None
+        adaptation = start_adaptation(network, method, height * width)
         code_images(decoder, network, ranks, height, width, images, adaptation)
         decoder.finish()
         return images
