@@ -82,14 +82,12 @@ class Adaptation:
     def __init__(self, network: IntegerNetwork, manner: Manner, schedule: Schedule) -> None:
         assert can_adapt(network, manner)
         outputs, _, features = network.out.weight.shape
-        seen = schedule.neighbours[network.first.taps]
-        taps = find_around(manner, network, seen)
-        hidden = np.full(schedule.pixels, schedule.pixels, np.int32)
-        places = [hidden if tap is None else seen.places[:, tap] for tap in taps]
-        self._around = np.stack(places, 1) if places else np.empty((schedule.pixels, 0), np.int32)
-        self._errors = np.zeros((schedule.pixels + 1, network.channels))  # none where none is seen
+        self._neighbours = schedule.neighbours[network.first.taps]
+        self._taps = find_around(manner, network, self._neighbours)
+        # One more than there are pixels: where nothing is seen, no error is.
+        self._errors = np.zeros((schedule.pixels + 1, network.channels), np.int16)
         # Floats that hold exact integers, far below 2^53: numpy multiplies those fast.
-        inputs = features + 1 + len(taps) * network.channels
+        inputs = features + 1 + len(self._taps) * network.channels
         self._changes = np.zeros((outputs, inputs))
         self._pull = np.zeros((outputs, inputs))
         kinds = 1, network.channels, network.channels, network.couplings
@@ -100,9 +98,10 @@ class Adaptation:
     def correct(self, features: npt.NDArray[Any]) -> Int32s:
         """Return what is added to the outputs of the next pixels, (outputs, n): features (n, F)."""
         count = len(features)
-        around = self._around[self._place : self._place + count]
-        errors = self._errors[around].reshape(count, -1)
-        parts = [features, np.full((count, 1), ONE), errors]
+        places = self._neighbours.places[self._place : self._place + count]
+        hidden = np.full(count, len(self._errors) - 1)
+        around = [hidden if tap is None else places[:, tap] for tap in self._taps]
+        parts = [features, np.full((count, 1), ONE), *(self._errors[each] for each in around)]
         self._inputs = np.concatenate(parts, 1, dtype=np.float64)
         sums = self._changes @ self._inputs.T
         return np.floor((sums + (1 << (SHIFT - 1))) / (1 << SHIFT)).astype(np.int32)
