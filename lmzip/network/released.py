@@ -25,7 +25,7 @@ class Purpose(NamedTuple):
 
 PURPOSES = {
     "thumb": Purpose("thumbnails", 3.275, "CIFAR-10"),
-    "photo": Purpose("photographs", 3.433, "McMaster"),
+    "photo": Purpose("photographs", 3.411, "McMaster"),
     "photo-large": Purpose("photographs", 3.354, "McMaster"),
     "thumb-large": Purpose("thumbnails", 3.189, "CIFAR-10"),
     "thumb-any": Purpose("thumbnails", 3.423, "CIFAR-10, raster"),
