@@ -56,9 +56,8 @@ def compress_picture(
         return _compress_and_learn(picture, replace(options, effort=BEST), progress)
     samples, mode = picture.samples, picture.mode
     choices = list_choices(options, mode, tuned) if mode.groups else []
-    quick = None
+    quick, small = None, picture.height * picture.width <= SMALL
     if not options.forced or not choices:
-        small = picture.height * picture.width <= SMALL
         quick = Chunk(*encode_classical(samples, mode, thorough=small or not choices))
     choice = _choose(picture, choices, quick, options)
     if choice is None:
@@ -66,21 +65,36 @@ def compress_picture(
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return _write_classical(picture, best)
 
-    choice = choose_tuning(choice, *_find_first_group(picture), options)
-    scalings = scale_picture(picture, choice, options)
-    chunks, cost = encode_tiles(picture, choice, scalings, options, progress)
-    grid = choose_grid(picture.height, picture.width, choice.order)
-    model = refer_to(choice.model, tuned if shared else ())
-    coding = Coding(model, choice.order, cost, scalings)
-    header = ImageHeader(mode, picture.height, picture.width, grid, coding, picture.metadata)
-    by_network = write_image(header, chunks, checksum_of_samples(samples))
-    size = sum(map(_size, chunks))
+    promising = choose_tuning(choice, *_find_first_group(picture), options)
+    # What a tuning saves of a small picture may be less than it costs to name it.
+    ways = [choice, promising] if small and promising != choice else [promising]
+    shares = tuned if shared else ()
+    coded = [_code_by_network(picture, way, shares, options, progress) for way in ways]
+    by_network, size = min(coded, key=lambda file: len(file[0]))
     if quick is not None and _size(quick) < _closeness(quick, picture, options) * size:
         best = min(quick, Chunk(*encode_classical(samples, mode, thorough=True)), key=_size)
         return min(by_network, _write_classical(picture, best), key=len)
     if quick is not None and mode.deep:  # the header may hold a list of values
         return min(by_network, _write_classical(picture, quick), key=len)
     return by_network
+
+
+def _code_by_network(
+    picture: Picture,
+    choice: Choice,
+    shared: Sequence[Model],
+    options: Options,
+    progress: Progress | None,
+) -> tuple[bytes, int]:
+    """Return the file of a picture that a network codes, and how much of it are its tiles."""
+    scalings = scale_picture(picture, choice, options)
+    chunks, cost = encode_tiles(picture, choice, scalings, options, progress)
+    grid = choose_grid(picture.height, picture.width, choice.order)
+    coding = Coding(refer_to(choice.model, shared), choice.order, cost, scalings)
+    height, width = picture.height, picture.width
+    header = ImageHeader(picture.mode, height, width, grid, coding, picture.metadata)
+    file = write_image(header, chunks, checksum_of_samples(picture.samples))
+    return file, sum(map(_size, chunks))
 
 
 def _compress_and_learn(picture: Picture, options: Options, progress: Progress | None) -> bytes:

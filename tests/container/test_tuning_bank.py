@@ -132,6 +132,23 @@ def test_what_no_tuning_suits_is_coded_as_before(model: Model, tmp_path: Path) -
     assert [lmzip.compress(image, model=path) for image in images] == before
 
 
+def test_no_small_file_is_larger_for_a_tuning(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though a sample speak for it: what follows may be coded classically, or scaled otherwise."""
+    order = lmzip.Options(model=str(model.path))
+    picture = Picture(smooth_images(1, 20, 30)[0], RGB)
+    best = lmzip.compress_picture(picture, order)
+    worse = tune_by_bank(model, 3)
+    monkeypatch.setattr(
+        "lmzip.container.image_writer.choose_tuning",
+        lambda choice, *_: Choice(worse, choice.order),
+    )
+    plain = lmzip.compress_picture(picture, order)
+    assert lmzip.read_info(plain).bank_tuning is None
+    assert len(plain) >= len(best)
+
+
 def test_a_tuning_of_the_bank_takes_five_bytes(model: Model) -> None:
     picture = Picture(smooth_images(1, 16, 18)[0], RGB)
     data = lmzip.compress_picture(picture, lmzip.Options(model=str(model.path)))
